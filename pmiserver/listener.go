@@ -48,16 +48,16 @@ type Listener struct {
 	wrongIDs     int                  // number of IDs received that no rank was given
 }
 
-// An expectedRank is the rank that a PMI_ID belongs to.
+// An expectedRank is the rank to which a PMI_ID belongs.
 type expectedRank struct {
 	server *Server
 	rank   int
 }
 
-// expiredID marks an ID that is no longer valid. Using it does not count as a guess.
+// expiredID marks an ID that is no longer valid. A client that sends it does not count as guessing.
 var expiredID expectedRank
 
-// These are the limits of a connection that has not sent its ID yet (pmi-wire.md 6.4).
+// These are the limits for a connection that has not sent its ID yet (pmi-wire.md 6.4).
 const (
 	maxGreetingBytes = 4 << 10 // bytes
 	greetingTimeout  = 30 * time.Second
@@ -68,7 +68,8 @@ const (
 // ErrNoRank is returned for a connection that sends no valid PMI_ID.
 var ErrNoRank = errors.New("pmi: refused a connection that does not come from a rank of the job")
 
-// ExpectRank creates a PMI_ID for a rank of a server, and accepts connections that send it.
+// ExpectRank creates a PMI_ID for a rank of a server. From then on, connections that send this ID are
+// accepted.
 func (l *Listener) ExpectRank(s *Server, rank int) (id int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -103,14 +104,15 @@ func (l *Listener) ForgetServer(s *Server) {
 	}
 }
 
-// Serve registers a connection with AddPending, and serves it.
+// Serve registers a connection with AddPending, and then serves it.
 func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	return l.AddPending(conn).Serve(ctx)
 }
 
 // AddPending registers a connection that has not sent its ID yet. If there are too many, it closes the
-// oldest. Age is the order of these calls: call AddPending in the accept loop, not in the goroutines
-// that serve, which run in any order. Each PendingConn must be served; otherwise it counts for ever.
+// oldest. The order of calls decides which connection is the oldest, so AddPending should be called by the
+// accept loop and not by the goroutines that serve connections. Each PendingConn must be served; otherwise it
+// counts for ever.
 func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	n := &PendingConn{listener: l, conn: conn}
 	l.mu.Lock()
@@ -127,8 +129,9 @@ func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	return n
 }
 
-// Serve identifies the rank and serves it, with the results of Server.Serve. It returns ErrNoRank if
-// the connection belongs to no rank, or the rank has another connection. Serve closes the connection.
+// Serve finds out to which rank the connection belongs, and serves that rank. It returns the results of
+// Server.Serve, or ErrNoRank if the connection belongs to no rank or the rank already has a connection. It
+// closes the connection.
 func (n *PendingConn) Serve(ctx context.Context) error {
 	defer n.conn.Close()
 	stop := context.AfterFunc(ctx, func() { n.conn.Close() })
@@ -158,7 +161,7 @@ func (n *PendingConn) Serve(ctx context.Context) error {
 	return err
 }
 
-// identify reads until the connection's ID is known. expected reports whether a rank has that ID.
+// identify reads until the ID that the client sends is known. expected reports whether a rank has that ID.
 func (l *Listener) identify(n *PendingConn) (at expectedRank, expected bool) {
 	defer l.removePending(n)
 	timeout := time.AfterFunc(greetingTimeout, func() { n.conn.Close() })
@@ -209,14 +212,15 @@ type PendingConn struct {
 	refusal  string // the reply to send if the connection is refused
 }
 
-// sendRefusal sends the refusal in the client's own PMI version. It waits at most refusalTimeout.
+// sendRefusal sends a refusal to the client, in the PMI version that the client uses. It waits at most
+// refusalTimeout.
 func (n *PendingConn) sendRefusal() {
 	timeout := time.AfterFunc(refusalTimeout, func() { n.conn.Close() })
 	defer timeout.Stop()
 	io.WriteString(n.conn, n.refusal)
 }
 
-// A greetingState says how far a pending connection has come with its greeting.
+// A greetingState says how much of its greeting a new connection has sent.
 type greetingState int
 
 const (
@@ -225,8 +229,9 @@ const (
 	greetingInvalid                         // something else was received
 )
 
-// readGreeting parses the next message, if it is complete. It leaves a message that names a rank
-// in the input, because the rank's session replies to it. It reports whether another may follow.
+// readGreeting parses the next message of a greeting, if the message is complete. If the message names a
+// rank, it remains in the input, because the rank's session replies to it. The result is true if another
+// message of the greeting may follow.
 func (n *PendingConn) readGreeting() bool {
 	after := n.input
 	message, err := after.nextMessage()

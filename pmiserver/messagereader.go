@@ -5,10 +5,10 @@ import (
 	"errors"
 )
 
-// maxLine is the maximum length of a line, in bytes (pmi-wire.md 6.4).
+// maxLine is the largest length of a line in bytes (pmi-wire.md 6.4).
 const maxLine = 64 << 10
 
-// These are the errors in the stream of a client.
+// These are errors in the data that a client sends.
 var (
 	errNoCommand  = errors.New("the rank sent something that is not a PMI command")
 	errLength     = errors.New("the rank sent a PMI-2 message with a malformed length")
@@ -16,8 +16,9 @@ var (
 	errNotReading = errors.New("the rank sends PMI requests but does not read the replies")
 )
 
-// A messageReader splits the bytes from a client into messages. Reads may split and merge messages in
-// any way (pmi-wire.md 2.1). It uses one buffer, which grows only if a client needs it.
+// A messageReader splits the bytes from a client into messages. A single read may return a part of a message
+// or several messages (pmi-wire.md 2.1). It uses one buffer, which grows only if a client sends long
+// messages.
 type messageReader struct {
 	buf     []byte
 	start   int  // start of the current message in buf
@@ -27,7 +28,8 @@ type messageReader struct {
 	isFrame bool // the last result of nextMessage was a frame
 }
 
-// readBuffer returns the free part of the buffer, to read into. It is never empty.
+// readBuffer returns the free part of the buffer, which is never empty. The caller reads into it and then
+// calls addRead.
 func (f *messageReader) readBuffer() []byte {
 	switch {
 	case f.start == len(f.buf):
@@ -44,11 +46,11 @@ func (f *messageReader) readBuffer() []byte {
 	return f.buf[len(f.buf):cap(f.buf)]
 }
 
-// addRead adds n bytes, which were read into readBuffer, to the input.
+// addRead records that n bytes have been read into the slice that readBuffer has returned.
 func (f *messageReader) addRead(n int) { f.buf = f.buf[:len(f.buf)+n] }
 
-// nextMessage returns the next message: a line without its line end, or the body of a frame. It
-// returns nil if more bytes are needed. The message is valid until the next call of readBuffer.
+// nextMessage returns the next message, which is a line without its line end or the body of a frame. It
+// returns nil if more bytes must be read first. The message is valid until the next call of readBuffer.
 func (f *messageReader) nextMessage() ([]byte, error) {
 	if !f.inBlock {
 		f.skipPadding()
@@ -64,7 +66,7 @@ func (f *messageReader) nextMessage() ([]byte, error) {
 	return f.nextLine(rest)
 }
 
-// nextLine returns the next line without its line end, or nil if it is not complete.
+// nextLine returns the next line without its line end, or nil if the line is not complete.
 func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	f.scanned = max(f.scanned, f.start)
 	n := bytes.IndexByte(f.buf[f.scanned:], '\n')
@@ -84,8 +86,8 @@ func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	return line, nil
 }
 
-// nextFrame returns the body of the next frame, or nil if it is not complete. A frame is a length of
-// six bytes, padded on either side, and a body of that length (pmi-wire.md 4.1).
+// nextFrame returns the body of the next frame, or nil if the frame is not complete. A frame consists of a
+// length of six bytes, padded on either side, and a body of that length (pmi-wire.md 4.1).
 func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	const prefix = 6
 	digits := bytes.Trim(rest[:min(len(rest), prefix)], " ")
@@ -108,15 +110,15 @@ func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	return rest[prefix : prefix+n : prefix+n], nil
 }
 
-// skipPadding skips bytes that may precede a message. Programs publish ports that end in a line feed, and old clients
-// send a terminating zero byte.
+// skipPadding skips bytes that may precede a message: programs publish ports that end in a line feed, and old
+// clients send a terminating zero byte.
 func (f *messageReader) skipPadding() {
 	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
 		f.start++
 	}
 }
 
-// isMessageStart reports whether b can be the start of a message. b may be incomplete.
+// isMessageStart reports whether b can be the first bytes of a message.
 func isMessageStart(b []byte) bool {
 	const line, block = "cmd=", "mcmd="
 	return string(b[:min(len(b), len(line))]) == line[:min(len(b), len(line))] ||

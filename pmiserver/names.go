@@ -6,17 +6,17 @@ import (
 	"sync"
 )
 
-// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect. mpiexec holds
-// one table for all groups of a job, so the methods may wait for a reply from mpiexec. A name outlives the rank that
-// published it (pmi-wire.md 2.5).
+// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect. There
+// is one table for all groups of a job, which mpiexec stores, so the methods may wait for a reply from
+// mpiexec. A name outlives the rank that published it (pmi-wire.md 2.5).
 type Names interface {
 	Publish(ctx context.Context, service, port string) (added bool, err error)
 	Lookup(ctx context.Context, service string) (port string, found bool, err error)
 	Unpublish(ctx context.Context, service string) (removed bool, err error)
 }
 
-// These are the limits of a NameTable (rule TRUST-24): the number of names, and the bytes of one entry with
-// its name.
+// These are the limits of a NameTable (rule TRUST-24): the number of names, and the size in bytes of one
+// entry with its name.
 const (
 	maxNames     = 1024
 	maxNameBytes = 4 << 10
@@ -43,7 +43,7 @@ type NameTable struct {
 
 var _ Names = (*NameTable)(nil)
 
-// Publish implements Names. It adds a name with its port.
+// Publish implements Names. It adds a name with its port to the table.
 func (t *NameTable) Publish(_ context.Context, service, port string) (bool, error) {
 	return t.Add(service, Entry{Port: port})
 }
@@ -59,8 +59,8 @@ func (t *NameTable) Unpublish(_ context.Context, service string) (bool, error) {
 	return t.Remove(service), nil
 }
 
-// Add adds a name. added is false if the name exists. Add fails if the table is full, or the entry too
-// long.
+// Add adds a name to the table. added is false if the table already has the name. It returns an error if the
+// table is full or the entry is too long.
 func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -80,7 +80,7 @@ func (t *NameTable) Add(service string, e Entry) (added bool, err error) {
 	return true, nil
 }
 
-// Remove removes a name, and reports whether it existed.
+// Remove removes a name from the table. It reports whether the table had the name.
 func (t *NameTable) Remove(service string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -89,7 +89,7 @@ func (t *NameTable) Remove(service string) bool {
 	return exists
 }
 
-// Find returns the entry of a name. If Once is set, Find also removes it.
+// Find returns the entry of a name. If the entry's field Once is set, Find also removes the entry.
 func (t *NameTable) Find(service string) (e Entry, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 // rankSession implements pmiversion.Session.
 var _ pmiversion.Session = (*rankSession)(nil)
 
-// maxSpawns limits the spawn requests of a rank that are in progress. Known clients have far fewer.
+// maxSpawns is the largest number of spawn requests of a rank that may be in progress. Known clients have far
+// fewer.
 const maxSpawns = 16
 
 // Init records that the rank has sent init.
@@ -17,26 +18,26 @@ func (c *rankSession) Init() { c.setState(Inited) }
 // Finalize records that the rank has sent finalize.
 func (c *rankSession) Finalize() { c.setState(Finalized) }
 
-// Abort freezes the server and reports to the supervisor that the rank aborts the job.
+// Abort stops all replies to ranks and reports to the supervisor that the rank aborts the job.
 func (c *rankSession) Abort(code int, message string) {
 	c.aborted = true
 	c.server.abortJob(c.Number, code, message)
 }
 
-// Note reports unusual behaviour of this rank's client.
+// Note reports that this rank's client has done something unusual.
 func (c *rankSession) Note(text string) { c.server.reportNote(c.Number, text) }
 
-// Flush sends the collected replies.
+// Flush sends the replies that have been collected.
 func (c *rankSession) Flush() { c.flush() }
 
 // SendReply sends a reply. Any goroutine may call it.
 func (c *rankSession) SendReply(answer []byte) { c.sendReply(answer) }
 
-// DeadRanks lists the ranks of the group that failed while the others go on, as "3,1".
+// DeadRanks returns the ranks of the group that have failed while the others continue, in the form "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
-// Fence enters the rank into the fence of its group. It sends the collected replies first: the fence's
-// own reply must come after them.
+// Fence lets the rank enter the fence of its group. It first sends the replies that have been collected,
+// because the reply to the fence must come after them.
 func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.server.fence.WaitsIn(c.localIndex) > 0 {
@@ -53,8 +54,8 @@ func (c *rankSession) Fence(release func() []byte) {
 	})
 }
 
-// Spawn starts the request, and sends the reply when it is done. refused is empty, or says in one word
-// why the request is refused.
+// Spawn starts to carry out a spawn request. The reply is sent when it is done. If the request is refused,
+// refused is one word that says why; otherwise it is empty.
 func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string) {
 	if why := r.Problem(); why != "" {
 		return why
@@ -76,7 +77,7 @@ func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (
 	return ""
 }
 
-// Publish publishes a name. It returns errLongName if name and port exceed maxNameBytes.
+// Publish publishes a name. It returns errLongName if name and port together exceed maxNameBytes.
 func (c *rankSession) Publish(service, port []byte) (added bool, err error) {
 	switch {
 	case c.server.Names == nil:
@@ -109,7 +110,7 @@ func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	return c.server.Names.Unpublish(c.ctx, string(service))
 }
 
-// Hosts returns the nodes of the group and the node of each rank, as Server.Hosts does.
+// Hosts returns the nodes of the group and the node of each rank, in the form of Server.Hosts.
 func (c *rankSession) Hosts() (nodes []string, nodeOfRank []int, err error) {
 	if c.server.Hosts == nil {
 		return nil, nil, pmiversion.ErrUnsupported

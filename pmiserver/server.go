@@ -16,7 +16,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// An Info describes a group to the server of one node. New keeps it; nothing changes it afterwards.
+// An Info describes a group of ranks to the server on one node. New keeps it, so it must not be changed
+// afterwards.
 type Info struct {
 	Name     string // the group and its key-value space: [A-Za-z0-9_.-], at most 40 bytes
 	Size     int    // ranks of the group, on all nodes
@@ -35,9 +36,9 @@ type Info struct {
 	AppNum func(rank int) int
 }
 
-// A Server serves PMI to the ranks of one group on one node. Set its fields before the first Serve.
-// Each function field may be nil. The goroutines that serve ranks call these functions without holding
-// locks; the functions should return soon.
+// A Server serves PMI to the ranks of one group on one node. Its fields must be set before the first call of
+// Serve. Fields that are functions may be nil. They are called by the goroutines that serve ranks, without
+// locks held, and should return soon.
 type Server struct {
 	// Trace receives each message in the notation of package transcript, without the rank: "< " and a
 	// line from the rank, "> " and a line to it. "<; " and ">; " precede the body of a PMI-2 message.
@@ -88,8 +89,8 @@ type Server struct {
 	aborted bool
 }
 
-// New returns a server for the ranks of one node. otherNodes exchanges the server's fences with the other nodes of
-// the group. It is nil if there are none.
+// New returns a server for the ranks of a group on one node. otherNodes exchanges data with the other nodes
+// of the group in fences. It is nil if there are no other nodes.
 func New(info Info, otherNodes fence.Exchanger) *Server {
 	var preputs []byte
 	for _, p := range info.Preputs {
@@ -111,7 +112,8 @@ func New(info Info, otherNodes fence.Exchanger) *Server {
 	return s
 }
 
-// decodeFence reads the blobs of a completed fence. Calling publish makes their pairs visible.
+// decodeFence decodes the data of a completed fence. The pairs in it become visible to ranks when the caller
+// calls publish.
 func (s *Server) decodeFence(all [][]byte) (publish func(), err error) {
 	next, err := s.store.NextSnapshot(all)
 	return func() { s.store.SetSnapshot(next) }, err
@@ -140,7 +142,7 @@ func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error 
 	return s.serve(ctx, rank, conn, identifiedConn{id: rank})
 }
 
-// An identifiedConn is a connection whose rank is known.
+// An identifiedConn is a connection of which it is known to which rank it belongs.
 type identifiedConn struct {
 	input     messageReader // bytes already read from it
 	id        int           // the rank's own number or PMI_ID, which it names in fullinit
@@ -185,8 +187,8 @@ func (s *Server) State(rank int) State {
 	return s.states[local]
 }
 
-// Exited reports that the process of a local rank has ended. A descendant may keep the rank's
-// connection open; barriers do not wait for it (pmi-wire.md 6.1).
+// Exited records that the process of a local rank has ended. A child process may keep the rank's connection
+// open, but barriers do not wait for that (pmi-wire.md 6.1).
 func (s *Server) Exited(rank int) {
 	local, ours := s.local[rank]
 	if !ours {
@@ -195,9 +197,9 @@ func (s *Server) Exited(rank int) {
 	s.fence.RankLeft(local)
 }
 
-// Freeze stops all replies and releases no more barriers. The supervisor calls it when it ends the job
-// for another reason. A rank that runs on after an MPI_Abort elsewhere must not finish with success
-// (pmi-wire.md 6.3).
+// Freeze stops all replies and releases no more barriers. The supervisor calls it when it ends the job for
+// another reason. A rank that continues after another rank has called MPI_Abort must not be able to finish
+// successfully (pmi-wire.md 6.3).
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
 	s.fence.Close()
@@ -212,7 +214,7 @@ func AbortExitCode(code int) int {
 	return code & 255
 }
 
-// abortJob freezes the server, and calls Abort for the first rank that asks.
+// abortJob freezes the server, and calls Abort for the first rank that aborts the job.
 func (s *Server) abortJob(rank, code int, message string) {
 	s.mu.Lock()
 	first := !s.aborted
@@ -225,8 +227,8 @@ func (s *Server) abortJob(rank, code int, message string) {
 	}
 }
 
-// AbortText returns the message of an abort. If the exit status does not show the code that the
-// program gave, the text says it too.
+// AbortText returns the message of an abort. If the exit status cannot express the code that the program has
+// given, the text contains the code.
 func AbortText(code int, message string) string {
 	switch {
 	case code == 0 || code&255 != 0:
@@ -243,10 +245,10 @@ func (s *Server) reportAborting(rank int) {
 	}
 }
 
-// SetDeadRanks sets the list of the group's ranks that failed while the others go on, in the order of
-// their ends. MPICH reads it as PMI_dead_processes, in MPIX_Comm_get_failed and MPIX_Comm_failure_ack.
-// MPICH takes numbers with commas and no ranges. failure_ack depends on their order, as with Hydra. If
-// a line of PMI-1 cannot hold all ranks, only the first are listed.
+// SetDeadRanks sets the list of the group's ranks that have failed while the others continue, in the order of
+// their ends. MPICH reads it as PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. The
+// list consists of numbers with commas, because MPICH does not accept ranges. Its order matters for
+// failure_ack, as in Hydra. If a line of PMI-1 cannot hold all ranks, only the first are listed.
 func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {
@@ -260,12 +262,12 @@ func (s *Server) SetDeadRanks(ranks []int) {
 	s.deadRanks.Store(&dead)
 }
 
-// maxDeadRanksBytes limits the text of the list of dead ranks, in bytes. libpmi reads lines of at most
-// 1,024 bytes; 64 of them are enough for the rest of the reply.
+// maxDeadRanksBytes is the largest size of the list of dead ranks, in bytes. libpmi reads lines of at most
+// 1,024 bytes, of which 64 are enough for the rest of the reply.
 const maxDeadRanksBytes = pmi1.MaxValue - 64
 
-// DeadRanks returns the ranks given to SetDeadRanks, with commas: "3,1". It is empty if no rank has
-// failed.
+// DeadRanks returns the ranks that SetDeadRanks has set, with commas, such as "3,1". It is empty if no rank
+// has failed.
 func (s *Server) DeadRanks() string {
 	if dead := s.deadRanks.Load(); dead != nil {
 		return *dead
@@ -273,8 +275,8 @@ func (s *Server) DeadRanks() string {
 	return ""
 }
 
-// Barrier returns the number, from 1, of the barrier in which a local rank waits. It is 0 if the rank
-// waits in none, or is not on this node.
+// Barrier returns the number, counted from 1, of the barrier in which a local rank waits. It returns 0 if the
+// rank waits in no barrier or is not on this node.
 func (s *Server) Barrier(rank int) int {
 	local, ours := s.local[rank]
 	if !ours {
@@ -283,7 +285,8 @@ func (s *Server) Barrier(rank int) int {
 	return s.fence.WaitsIn(local)
 }
 
-// connectRank marks a rank as connected. It fails if the rank is connected, or was lost.
+// connectRank records that a rank is connected. It returns an error if the rank is already connected or its
+// connection was lost before.
 func (s *Server) connectRank(local, rank int) error {
 	s.mu.Lock()
 	from := s.states[local]
@@ -298,7 +301,8 @@ func (s *Server) connectRank(local, rank int) error {
 	return nil
 }
 
-// disconnectRank records the end of a connection, and drops the rank's puts that no fence has taken.
+// disconnectRank records the end of a connection. It drops keys that the rank has put and that no fence has
+// distributed.
 func (s *Server) disconnectRank(c *rankSession, err error) {
 	end := Closed
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A rankSession serves one rank over one connection, in either PMI version. It belongs to the
-// goroutine of Serve. Only replies is shared: the goroutine that completes a barrier writes there.
+// A rankSession serves one rank over one connection, in either PMI version. Only the goroutine of Serve uses
+// it, except for the field replies, to which the goroutine that completes a barrier also writes.
 type rankSession struct {
 	pmiversion.Rank
 	server     *Server
@@ -67,8 +67,8 @@ func (c *rankSession) run(conn io.Reader) error {
 	}
 }
 
-// answerMessages handles all complete messages in the buffer and sends the replies in one write. A
-// frozen server discards all input (pmi-wire.md 6.3).
+// answerMessages handles all complete messages in the buffer and sends all replies in one write. If the
+// server is frozen, it discards all input (pmi-wire.md 6.3).
 func (c *rankSession) answerMessages() error {
 	for !c.server.frozen.Load() {
 		line, err := c.input.nextMessage()
@@ -98,7 +98,7 @@ func (c *rankSession) answerMessages() error {
 	return nil
 }
 
-// handleMessage handles one message: a request, or a line of one.
+// handleMessage handles one message, which is a request or one line of a longer request.
 func (c *rankSession) handleMessage(message []byte) error {
 	if c.input.isFrame {
 		c.pmi2.HandleFrame(message)
@@ -109,7 +109,7 @@ func (c *rankSession) handleMessage(message []byte) error {
 	return err
 }
 
-// flush sends the collected replies.
+// flush sends the replies that have been collected.
 func (c *rankSession) flush() error {
 	if len(c.Replies) == 0 {
 		return nil
@@ -130,7 +130,7 @@ func (c *rankSession) sendReply(lines []byte) error {
 	return c.replies.send(lines)
 }
 
-// traceAnswers passes each line or frame of the replies to the trace.
+// traceAnswers calls the trace function for each line or frame of the replies.
 func (c *rankSession) traceAnswers(answers []byte) {
 	for len(answers) > 0 {
 		f := messageReader{buf: answers, pmi2: true}
@@ -164,12 +164,12 @@ func (c *rankSession) setState(state State) {
 	c.server.reportState(c.Number, from, state)
 }
 
-// maxUnreadBytes limits the replies that a client leaves unread while it sends more requests. It is in
-// bytes, and does not include the socket's buffer.
+// maxUnreadBytes is the largest number of bytes of replies that a client may leave unread while it sends more
+// requests. Bytes in the socket's buffer do not count.
 const maxUnreadBytes = 1 << 20
 
 // A replyWriter lets several goroutines write to one connection, and at most one of them waits for the
-// reader. A goroutine that finds a write under way queues its bytes for the writing goroutine. So a
+// reader. If another goroutine is already writing, bytes are queued for that goroutine. For this reason, a
 // rank that does not read cannot delay the goroutine that releases a barrier.
 type replyWriter struct {
 	conn io.Writer
@@ -181,8 +181,8 @@ type replyWriter struct {
 	failed   bool // the peer is gone; the reading goroutine will notice
 }
 
-// send writes b, or queues a copy if another write is in progress. It returns errNotReading if more than
-// maxUnreadBytes are queued.
+// send writes b. If another goroutine is writing, it queues a copy of b instead. It returns errNotReading if
+// more than maxUnreadBytes bytes are queued.
 func (o *replyWriter) send(b []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,7 +208,7 @@ func (o *replyWriter) send(b []byte) error {
 	return nil
 }
 
-// write writes b without holding o.mu, which the caller holds before and after.
+// write writes b. The caller must hold o.mu, which is unlocked during the write.
 func (o *replyWriter) write(b []byte) {
 	o.mu.Unlock()
 	_, err := o.conn.Write(b)

@@ -23,10 +23,10 @@ rank, which is only a relay: it connects to that port, sends the first line, and
 	  | response_to_init --> | ------------------------------------------> |
 */
 
-// RelaySingleton copies bytes between a singleton, an MPI process started without mpiexec, and a rank's
-// connection to its PMI server. It returns when either end closes, and closes both. group must not begin
-// with "singinit-". A singleton with an unknown PMI version is refused and goes on without a server; that
-// is no error.
+// RelaySingleton copies bytes between a singleton, which is an MPI process that was started without mpiexec,
+// and a rank's connection to its PMI server. It returns when one of the two connections is closed, and closes
+// both. group must not begin with "singinit-". A singleton with an unknown PMI version is refused and
+// continues without a server, which is no error.
 func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	defer client.Close()
 	defer server.Close()
@@ -53,11 +53,11 @@ func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	return err
 }
 
-// errNotSingleton is returned when the process does not reply as a PMI client does.
+// errNotSingleton is returned when the process at the other end does not reply as a PMI client does.
 var errNotSingleton = errors.New("the process at that port is not an MPI program that started mpiexec")
 
-// readSingletonInit sends the first line, and reads the singleton's PMI version. rest is the input
-// that followed.
+// readSingletonInit sends the first line to a singleton, an MPI process that was started without mpiexec, and
+// reads its PMI version. rest is the input that followed.
 func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error) {
 	if _, err := io.WriteString(conn, "cmd=singinit authtype=none\n"); err != nil {
 		return 0, nil, err
@@ -85,19 +85,19 @@ func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error)
 	}
 }
 
-// answerSingletonInit replies to a singleton (an MPI process started without mpiexec) whether it has a
-// server. stdio=no leaves the singleton's output as it is: stdio=yes would oblige mpiexec to open three
-// more connections.
+// answerSingletonInit tells a singleton (an MPI process that was started without mpiexec) whether it has a
+// PMI server. The reply contains stdio=no, so that the singleton's output stays where it is. With stdio=yes,
+// mpiexec would have to open three more connections.
 func answerSingletonInit(conn io.Writer, ok, group string) error {
 	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
 	return err
 }
 
-// refusalTimeout limits the wait for a refused process to close its connection.
+// refusalTimeout is how long to wait until a refused process closes its connection.
 const refusalTimeout = time.Second
 
-// RefuseSingleton replies to a singleton (an MPI process started without mpiexec) that there is no server
-// for it, and closes conn. No known client hangs or crashes over this form of refusal (pmi-wire.md 1.4).
+// RefuseSingleton tells a singleton (an MPI process that was started without mpiexec) that there is no PMI
+// server for it, and closes conn. This form of refusal makes no known client hang or crash (pmi-wire.md 1.4).
 func RefuseSingleton(conn io.ReadWriteCloser) {
 	defer conn.Close()
 	timeout := time.AfterFunc(refusalTimeout, func() { conn.Close() })

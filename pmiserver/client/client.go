@@ -75,7 +75,7 @@ func (c *Client) receive() ([]byte, error) {
 	return reply[:len(reply)-1], nil
 }
 
-// roundTripChecked sends a request, and returns an error unless the reply is the expected one with
+// roundTripChecked sends a request. It returns an error unless the reply is the expected one and contains
 // rc=0.
 func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	reply, err := c.RoundTrip(request)
@@ -92,7 +92,7 @@ func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	return rest, nil
 }
 
-// field returns the value of a field of a reply, up to the next space.
+// field returns the value of a field in a reply, which ends at the next space.
 func field(answer, key string) string {
 	for token := range strings.SplitSeq(answer, " ") {
 		if k, v, _ := strings.Cut(token, "="); k == key {
@@ -102,7 +102,7 @@ func field(answer, key string) string {
 	return ""
 }
 
-// requestNumber sends a request and returns a number of the reply.
+// requestNumber sends a request and returns a number that the reply contains.
 func (c *Client) requestNumber(request, answer, key string) (int, error) {
 	rest, err := c.roundTripChecked(request, answer)
 	if err != nil {
@@ -111,10 +111,10 @@ func (c *Client) requestNumber(request, answer, key string) (int, error) {
 	return strconv.Atoi(field(rest, key))
 }
 
-// RankAndSize is a rank's number and the size of its group.
+// RankAndSize is the number of a rank and the size of its group.
 type RankAndSize struct{ Rank, Size int }
 
-// Acknowledge sends initack with the client's PMI_ID. A client that connected by PMI_PORT calls it
+// Acknowledge sends initack with the client's PMI_ID. A client that has connected by PMI_PORT must call it
 // before Init.
 func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	if _, err := c.roundTripChecked("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
@@ -154,7 +154,7 @@ func (c *Client) Init() error {
 // AppNum returns the index of the rank's app context on the command line.
 func (c *Client) AppNum() (int, error) { return c.requestNumber("cmd=get_appnum", "appnum", "appnum") }
 
-// Put stores a pair. All ranks can get it after the next barrier.
+// Put stores a pair. After the next barrier, all ranks can get it.
 func (c *Client) Put(key, value string) error {
 	_, err := c.roundTripChecked("cmd=put kvsname="+c.Name+" key="+key+" value="+value, "put_result")
 	return err
@@ -166,7 +166,8 @@ func (c *Client) Get(key string) (value string, found bool, err error) {
 	return string(raw), raw != nil, err
 }
 
-// GetBytes is Get without allocations. The value is valid until the next call, and nil if not found.
+// GetBytes does the same as Get without allocating memory. The value is valid until the next call. It is nil
+// if there is no such key.
 func (c *Client) GetBytes(key string) ([]byte, error) {
 	c.line = append(append(c.line[:0], "cmd=get kvsname="...), c.Name...)
 	c.line = append(append(c.line, " key="...), key...)
@@ -191,8 +192,9 @@ func (c *Client) Barrier() error {
 	return err
 }
 
-// Exchange makes the requests of an MPI_Init: each rank puts a key, all enter a barrier, and each rank gets the keys
-// of all. Each rank of the group calls it. All cards must have the same length.
+// Exchange makes the same requests as MPI_Init does: each rank puts a key with the value card, all ranks
+// enter a barrier, and each rank gets the keys of all ranks. All ranks of the group must call it, and their
+// cards must have the same length.
 func (c *Client) Exchange(rank, size int, card string) error {
 	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
 		return err
@@ -211,15 +213,15 @@ func (c *Client) Exchange(rank, size int, card string) error {
 	return c.Barrier()
 }
 
-// A Program is a program for Spawn.
+// A Program describes a program that Spawn is to start.
 type Program struct {
 	Argv  []string // the program first
 	Count int
 	Info  [][2]string // pairs of key and value
 }
 
-// Spawn requests the start of programs. They find the preputs in their own key-value space. The error says why they
-// were not started.
+// Spawn requests the start of programs. preputs are pairs that the programs find in their key-value space.
+// The error says why the programs were not started.
 func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }
@@ -288,7 +290,7 @@ func (c *Client) Finalize() error {
 	return err
 }
 
-// Abort asks the server to end the job with this exit code. There is no reply.
+// Abort asks the server to end the job with the given exit code. There is no reply.
 func (c *Client) Abort(code int, message string) error {
 	c.line = append(c.line[:0], "cmd=abort exitcode="+strconv.Itoa(code)...)
 	if message != "" {

@@ -32,7 +32,7 @@ type Coordinator struct {
 	err        error // the error given to Fail
 }
 
-// A group has the nodes of a group's ranks, and the ranks that cannot enter a fence any more.
+// A group has the nodes on which ranks of a group run, and the ranks that can no longer enter a fence.
 type group struct {
 	nodes     []int         // in the caller's numbering
 	index     map[int]int   // node to its index in nodes
@@ -40,7 +40,7 @@ type group struct {
 	leftRanks map[int][]int // by node
 }
 
-// A fence is an open fence: some of its nodes have joined it.
+// A fence is a fence that some of its nodes have joined, but not all.
 type fence struct {
 	parts       []part
 	nodes       []int
@@ -52,12 +52,12 @@ type fence struct {
 	givenUp     bool // given up, and kept until all nodes know
 }
 
-// maxFenceBytes limits the bytes exchanged in one fence. A group may store the same number of bytes on a
-// node, and the same number fits into one message to a node.
+// maxFenceBytes is the largest number of bytes that are exchanged in one fence. A group may store the same
+// number of bytes on a node, and a message to a node can contain that number.
 const maxFenceBytes = 1<<30 - 1<<24
 
-// maxOpenBytes limits the memory of all fences that are not complete, blobs and bookkeeping together, in
-// bytes. Nodes may open any number of fences (rule TRUST-29).
+// maxOpenBytes is the largest memory, in bytes, of all fences that are not complete, including bookkeeping.
+// The limit is needed because nodes may open any number of fences (rule TRUST-29).
 const maxOpenBytes = 1 << 30
 
 // Completed is the result of a fence that all nodes have joined.
@@ -71,8 +71,9 @@ func NewCoordinator() *Coordinator {
 	return &Coordinator{groups: make(map[string]*group), open: make(map[ID]*fence)}
 }
 
-// AddGroup adds a group, whose ranks may then join fences. nodeOf has the node of each rank. nodes has
-// each node once, in the order of their blobs in results. The Coordinator keeps both slices.
+// AddGroup adds a group of ranks, which may then join fences. nodeOf has the node of each rank. nodes has
+// each node once, in the order in which results contain the blobs of nodes. The Coordinator keeps both
+// slices.
 func (c *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
 	g := &group{nodes: nodes, nodeOf: nodeOf, index: make(map[int]int, len(nodes)), leftRanks: make(map[int][]int)}
 	for i, node := range nodes {
@@ -83,7 +84,8 @@ func (c *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
 	c.groups[name] = g
 }
 
-// RemoveGroup removes a group that has ended, and the open fences with members in it.
+// RemoveGroup removes a group that has ended. It also removes fences that are not complete and have members
+// in this group.
 func (c *Coordinator) RemoveGroup(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +97,7 @@ func (c *Coordinator) RemoveGroup(name string) {
 	}
 }
 
-// Fail refuses all fences from now on with err, and drops the open ones.
+// Fail makes all fences fail with err, both those in progress and all later ones.
 func (c *Coordinator) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,9 +108,9 @@ func (c *Coordinator) Fail(err error) {
 	c.heldBytes = 0
 }
 
-// Join adds a node and its blob to a fence. It returns the result if the node was the last one, else
-// nil. The Coordinator keeps the blob without copying it, until the fence is complete. An error means
-// that the fence can never complete.
+// Join records that a node has joined a fence with its blob. If the node was the last one, it returns the
+// result of the fence; otherwise it returns nil. The Coordinator keeps the blob, without copying it, until
+// the fence is complete. An error means that the fence can never complete.
 func (c *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,10 +157,10 @@ func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	return done, nil
 }
 
-// GiveUp ends a fence before all nodes have joined, because a member's time limit passed on node. If
-// hasJoined is false, the node will not join any more, and counts as joined. GiveUp returns the nodes to
-// notify. It returns none if they were notified before, or the fence is complete. Each notified node
-// that has not hasJoined must call GiveUp as well. An error means that there is no such fence any more.
+// GiveUp ends a fence before all nodes have joined, because the time limit of a member on the given node has
+// passed. If hasJoined is false, that node will not join any more and counts as joined. GiveUp returns the
+// nodes that must be notified, or none if they were already notified or the fence is complete. A notified
+// node that has not joined must call GiveUp, too. An error means that the fence does not exist any more.
 func (c *Coordinator) GiveUp(node int, id ID, hasJoined bool) (notify []int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -191,8 +193,9 @@ func (c *Coordinator) GiveUp(node int, id ID, hasJoined bool) (notify []int, err
 	return notify, nil
 }
 
-// GiveUpStuck gives up all open PMIx fences that a member can no longer enter. It returns the nodes to
-// notify for each. As with GiveUp, a notified node that has not joined must call GiveUp.
+// GiveUpStuck gives up all open PMIx fences that can never complete, because a member can no longer enter
+// them. For each of these fences, it returns the nodes that must be notified. As with GiveUp, a notified node
+// that has not joined must call GiveUp.
 func (c *Coordinator) GiveUpStuck() map[ID][]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,15 +209,15 @@ func (c *Coordinator) GiveUpStuck() map[ID][]int {
 	return notify
 }
 
-// dropBlobs drops the blobs of a fence that is given up. The caller holds c.mu.
+// dropBlobs drops the blobs of a fence that was given up. The caller must hold c.mu.
 func (c *Coordinator) dropBlobs(f *fence) {
 	c.heldBytes -= f.bytes
 	f.givenUp, f.bytes = true, 0
 	clear(f.blobs)
 }
 
-// countBytes records that a fence is open, and that more bytes have arrived for it. It fails if all
-// open fences exceed maxOpenBytes.
+// countBytes records how many further bytes have arrived for an open fence. It returns an error if all open
+// fences together exceed maxOpenBytes.
 func (c *Coordinator) countBytes(id ID, f *fence, added int) error {
 	if c.open[id] == nil {
 		added += f.overheadBytes(id)
@@ -227,13 +230,13 @@ func (c *Coordinator) countBytes(id ID, f *fence, added int) error {
 	return nil
 }
 
-// removeFence closes a fence, and undoes countBytes.
+// removeFence removes a fence, and subtracts what countBytes has counted for it.
 func (c *Coordinator) removeFence(id ID, f *fence) {
 	delete(c.open, id)
 	c.heldBytes -= f.overheadBytes(id) + f.bytes
 }
 
-// overheadBytes estimates the memory of a fence without its blobs, in bytes.
+// overheadBytes estimates the memory of a fence in bytes, without its blobs.
 func (f *fence) overheadBytes(id ID) int {
 	const ofNode, ofRange = 32, 16
 	size := len(id.Members) + ofNode*len(f.nodes)
@@ -243,7 +246,7 @@ func (f *fence) overheadBytes(id ID) int {
 	return size
 }
 
-// findFence returns the open fence of an ID, or a new one.
+// findFence returns the open fence with an ID. If there is none, it creates one.
 func (c *Coordinator) findFence(id ID) (*fence, error) {
 	if f := c.open[id]; f != nil {
 		return f, nil
@@ -267,7 +270,7 @@ func (c *Coordinator) findFence(id ID) (*fence, error) {
 	return f, nil
 }
 
-// listNodes sets f.nodes and f.index to the nodes of the members.
+// listNodes sets f.nodes and f.index to the nodes on which members of the fence run.
 func (f *fence) listNodes(groups map[string]*group) error {
 	f.index = make(map[int]int)
 	for _, p := range f.parts {
@@ -313,7 +316,7 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	return nil
 }
 
-// partOf returns the members that are in a group, or nil if there are none.
+// partOf returns those members that belong to a group, or nil if there are none.
 func (f *fence) partOf(group string) *part {
 	for i := range f.parts {
 		if f.parts[i].group == group {
@@ -323,8 +326,8 @@ func (f *fence) partOf(group string) *part {
 	return nil
 }
 
-// RankLeft records that a rank of a group on a node cannot enter fences any more. It returns a
-// *StuckError if other nodes wait for that rank. If they start to wait later, Join returns it.
+// RankLeft records that a rank can no longer enter fences. If other nodes wait for this rank, it returns a
+// *StuckError. If they begin to wait later, Join returns that error.
 func (c *Coordinator) RankLeft(group string, node, rank int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -347,8 +350,8 @@ func (c *Coordinator) RankLeft(group string, node, rank int) error {
 	return nil
 }
 
-// checkStuck returns a *StuckError if nodes wait for a node on which a member can no longer enter the fence.
-// Otherwise it returns nil.
+// checkStuck returns a *StuckError if nodes wait in a fence that a member on another node can no longer
+// enter. Otherwise it returns nil.
 func (c *Coordinator) checkStuck(f *fence) error {
 	if f.givenUp {
 		return nil
@@ -376,7 +379,7 @@ func (c *Coordinator) checkStuck(f *fence) error {
 	return &StuckError{Waiting: c.waitingRanks(f, hasJoined), Gone: gone}
 }
 
-// waitingRanks returns the members on nodes that have joined the fence.
+// waitingRanks returns the members that run on nodes which have joined the fence.
 func (c *Coordinator) waitingRanks(f *fence, hasJoined func(node int) bool) (ranks []Rank) {
 	for _, p := range f.parts {
 		for rank, node := range c.groups[p.group].nodeOf {

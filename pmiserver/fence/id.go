@@ -32,8 +32,8 @@ type ID struct {
 	Number  int
 }
 
-// A Kind is the purpose of a fence. Two fences of different kinds are different fences, even with the same members.
-// The fences of each kind are numbered separately.
+// A Kind is the purpose of a fence. Fences of different kinds are independent of each other, even if they
+// have the same members. The fences of each kind are numbered separately.
 type Kind string
 
 // These are the kinds of fences.
@@ -54,10 +54,10 @@ var (
 	taggedKinds = []Kind{Construct, Destruct, OtherJobs}
 )
 
-// WithTag returns the kind of fences for one PMIx group, for Construct and Destruct. The tag is a hash
-// of name. The same members may construct several groups at the same time, in any order. These fences
-// are not counted, since the members may forget past ones. So their number in an ID counts only the
-// fences that were given up.
+// WithTag returns the kind of fences for one PMIx group, for Construct and Destruct. The tag is a hash of
+// name. The same members may construct several groups at the same time, in any order. Completed fences of
+// this kind are not counted, because the members may forget them, so the number in an ID counts only fences
+// that were given up.
 func (k Kind) WithTag(name string) Kind {
 	sum := sha256.Sum256([]byte(name))
 	return k + Kind("."+hex.EncodeToString(sum[:tagSize]))
@@ -81,13 +81,13 @@ func (k Kind) isKnown() bool {
 	return err == nil && len(raw) == tagSize && tag == strings.ToLower(tag) && slices.Contains(taggedKinds, k.WithoutTag())
 }
 
-// Members are the ranks of a fence, as text in the notation of ID.
+// Members are the ranks of a fence, as text in the notation that type ID describes.
 type Members string
 
-// WholeGroup returns the Members value for all ranks of a group.
+// WholeGroup returns the Members that stand for all ranks of a group.
 func WholeGroup(group string) Members { return Members(group) }
 
-// Group returns the group if the members are one whole group, else "".
+// Group returns the name of the group if the members are exactly one whole group. Otherwise it returns "".
 func (m Members) Group() string {
 	if strings.ContainsAny(string(m), "[,") {
 		return ""
@@ -103,7 +103,8 @@ func (id ID) String() string {
 	return text
 }
 
-// Groups lists the groups of the members. It is nil if the text cannot be parsed.
+// Groups returns the names of the groups to which the members belong. It returns nil if the text cannot be
+// parsed.
 func (m Members) Groups() (names []string) {
 	parts, err := m.parseParts()
 	if err != nil {
@@ -115,7 +116,7 @@ func (m Members) Groups() (names []string) {
 	return names
 }
 
-// Matcher returns a function that reports whether a rank is a member. If m is empty, every rank is.
+// Matcher returns a function that reports whether a rank is a member. If m is empty, every rank is a member.
 func (m Members) Matcher() (contains func(group string, rank int) bool, err error) {
 	if m == "" {
 		return func(string, int) bool { return true }, nil
@@ -157,13 +158,14 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// A part has the members of a fence in one group. Without ranges it means the whole group.
+// A part has those members of a fence that belong to one group. If it has no ranges, these are all ranks of
+// the group.
 type part struct {
 	group  string
 	ranges []rankRange
 }
 
-// A rankRange means the ranks from first to last, both included.
+// A rankRange stands for the ranks from first to last, both included.
 type rankRange struct{ first, last int }
 
 func (p part) hasRank(rank int) bool {
@@ -175,7 +177,7 @@ func (p part) hasRank(rank int) bool {
 	return len(p.ranges) == 0
 }
 
-// parseParts splits members by group.
+// parseParts divides the members by group.
 func (m Members) parseParts() (all []part, err error) {
 	for rest := string(m); ; {
 		end := strings.IndexAny(rest, "[,")
@@ -203,7 +205,7 @@ func (m Members) parseParts() (all []part, err error) {
 	}
 }
 
-// parseRanges parses a list of ranges up to the closing bracket. rest is the text behind it.
+// parseRanges parses a list of ranges up to the closing bracket. rest is the text after the bracket.
 func parseRanges(text string) (list []rankRange, rest string, ok bool) {
 	inside, rest, closed := strings.Cut(text, "]")
 	if !closed {

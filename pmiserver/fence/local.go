@@ -27,9 +27,9 @@ type Exchanger interface {
 // ErrGivenUp is returned by Exchange when the fence was given up.
 var ErrGivenUp = errors.New("the PMI fence was canceled")
 
-// A Local is the part of a fence on one node: the members there enter it, for one fence after the
-// other. Set the fields before the first Enter. The methods may be called from any goroutine. Their
-// rank arguments are indexes into Ranks.
+// A Local carries out fences on one node, one fence after the other, for those members that run there. Its
+// fields must be set before the first call of Enter. The methods may be called from any goroutine. Arguments
+// named rank are indexes into Ranks.
 type Local struct {
 	Kind       Kind
 	Members    Members
@@ -57,7 +57,7 @@ type Local struct {
 	closed     bool          // no member is released any more
 }
 
-// A memberState is the state of one member in the fence.
+// A memberState is the state of one member.
 type memberState struct {
 	left    bool               // it cannot enter any more, unless it returns
 	release func(givenUp bool) // releases it; nil if it does not wait
@@ -93,7 +93,7 @@ func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, bl
 	}
 }
 
-// member returns the state of a rank. The caller holds l.mu.
+// member returns the state of a rank. The caller must hold l.mu.
 func (l *Local) member(rank int) *memberState {
 	if l.members == nil {
 		l.members = make([]memberState, len(l.Ranks))
@@ -101,7 +101,8 @@ func (l *Local) member(rank int) *memberState {
 	return &l.members[rank]
 }
 
-// WaitsIn returns the number of the fence, from 1, in which a rank waits, or 0 if it does not wait.
+// WaitsIn returns the number, counted from 1, of the fence in which a rank waits. It returns 0 if the rank
+// does not wait.
 func (l *Local) WaitsIn(rank int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,16 +112,17 @@ func (l *Local) WaitsIn(rank int) int {
 	return l.number + 1
 }
 
-// NextNumber returns the number of the fence that a rank enters next, from 0.
+// NextNumber returns the number, counted from 0, of the fence that a rank enters next.
 func (l *Local) NextNumber(rank int) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.number - l.member(rank).missed
 }
 
-// GiveUp ends the fence of that number before all members have entered. It releases the waiting
-// members with givenUp true; members that enter later are released so at once. If all local members have
-// entered, the other nodes decide. If the fence has completed already, GiveUp does nothing.
+// GiveUp ends the fence with the given number before all members have entered it. It releases the waiting
+// members, and tells them that the fence was given up; members that enter later are released in the same way
+// at once. If all local members have already entered, the decision is left to the other nodes. If the fence
+// has completed, GiveUp does nothing.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()
 	if l.closed || number != l.number {
@@ -141,7 +143,7 @@ func (l *Local) GiveUp(number int) {
 	}
 }
 
-// SetMissed sets the number of fences that were given up before any local rank entered them. Call it
+// SetMissed sets how many fences were given up before any local rank has entered them. It must be called
 // before Enter.
 func (l *Local) SetMissed(fences int) {
 	l.mu.Lock()
@@ -152,8 +154,8 @@ func (l *Local) SetMissed(fences int) {
 	}
 }
 
-// releaseGivenUp ends a fence that is given up, and returns the functions that release the waiting
-// members. The caller holds l.mu.
+// releaseGivenUp ends a fence that was given up. It returns the functions that release the waiting members.
+// The caller must hold l.mu.
 func (l *Local) releaseGivenUp() (released []func(givenUp bool)) {
 	for i := range l.Ranks {
 		if e := l.member(i); e.release == nil {
@@ -168,15 +170,15 @@ func (l *Local) releaseGivenUp() (released []func(givenUp bool)) {
 	return released
 }
 
-// IsUnused reports whether the Local can be dropped without loss: no rank waits, and no fence was
-// numbered.
+// IsUnused reports whether the Local has no state that matters, so that it can be dropped: no rank waits, and
+// no fence has been counted.
 func (l *Local) IsUnused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.waiting == 0 && l.number == 0
 }
 
-// RankLeft records that a rank cannot enter fences any more.
+// RankLeft records that a rank can no longer enter fences.
 func (l *Local) RankLeft(rank int) {
 	l.mu.Lock()
 	l.member(rank).left = true
@@ -192,15 +194,15 @@ func (l *Local) RankReturned(rank int) {
 	l.member(rank).left = false
 }
 
-// Close makes the Local release no more ranks and report nothing more.
+// Close ends the work of the Local. From then on, it releases no ranks and reports nothing.
 func (l *Local) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
 }
 
-// exchangeBlobs exchanges the blobs of the local ranks and releases them. It must not block the
-// session, whose rank may send requests or abort meanwhile.
+// exchangeBlobs exchanges the blobs of the local ranks with other nodes, and then releases the ranks. It runs
+// on another goroutine than the sessions of the ranks, which may send requests or abort meanwhile.
 func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	id, mine := l.takeBlobs()
 	if l.OtherNodes == nil {
@@ -221,7 +223,8 @@ func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	})
 }
 
-// takeBlobs concatenates the blobs of the local ranks, in their order, and returns the ID of the fence.
+// takeBlobs joins the blobs of the local ranks in the order of the ranks. It also returns the ID of the
+// fence.
 func (l *Local) takeBlobs() (id ID, blob []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +240,7 @@ func (l *Local) takeBlobs() (id ID, blob []byte) {
 	return ID{l.Kind, l.Members, l.number}, blob
 }
 
-// finishGivenUp ends a fence that another node has given up.
+// finishGivenUp ends a fence that was given up on another node.
 func (l *Local) finishGivenUp() {
 	l.mu.Lock()
 	var released []func(givenUp bool)
@@ -250,8 +253,8 @@ func (l *Local) finishGivenUp() {
 	}
 }
 
-// finishFence completes a fence: first it makes the pairs visible to all, then it releases all ranks
-// (pmi-wire.md 6.1).
+// finishFence completes a fence. It first makes the exchanged pairs visible to all ranks of this node, and
+// then releases the ranks (pmi-wire.md 6.1).
 func (l *Local) finishFence(all [][]byte) {
 	show, err := l.Decode(all)
 	if err != nil {
@@ -263,8 +266,8 @@ func (l *Local) finishFence(all [][]byte) {
 	}
 }
 
-// showAndEmpty calls publish, resets the fence for the next use, and returns the functions that release its members. It
-// returns nil if l is closed.
+// showAndEmpty calls publish, which makes the exchanged pairs visible, and prepares for the next fence. It
+// returns the functions that release the members, or nil if l is closed.
 func (l *Local) showAndEmpty(publish func()) []func(givenUp bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -283,8 +286,8 @@ func (l *Local) showAndEmpty(publish func()) []func(givenUp bool) {
 	return released
 }
 
-// checkStuck returns a *StuckError if local members wait for one that has left, else nil. The
-// Coordinator handles members that left on other nodes. The caller holds l.mu.
+// checkStuck returns a *StuckError if local members wait for a local member that has left, and nil otherwise.
+// Members that have left on other nodes are handled by the Coordinator. The caller must hold l.mu.
 func (l *Local) checkStuck() error {
 	if l.waiting == 0 {
 		return nil
@@ -308,8 +311,8 @@ func (l *Local) checkStuck() error {
 	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Released: l.GiveUpStuck}
 }
 
-// reportBroken reports, at most once, that the fence can never release its members. If GiveUpStuck is set and err is
-// a *StuckError, it gives the fence up instead.
+// reportBroken reports, at most once, that the fence can never complete. If GiveUpStuck is set and err is a
+// *StuckError, it gives up the fence instead.
 func (l *Local) reportBroken(err error) {
 	if err == nil {
 		return

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// A StuckError is reported when ranks wait in a fence that other ranks can no longer enter.
+// A StuckError says that ranks wait in a fence that other ranks can no longer enter.
 type StuckError struct {
 	Waiting  []Rank
 	Gone     []Rank
 	Released bool // the fence is given up, and the job goes on (Local.GiveUpStuck)
 }
 
-// A Rank is a rank and its group. Group may be empty.
+// A Rank identifies a rank by its group and its number in the group. Group may be empty.
 type Rank struct {
 	Group  string
 	Number int // in the group
 }
 
-// String returns the rank's number. For a spawned group the group's number comes first: "1:0". Group
-// names are those of job.ID.GroupName.
+// String returns the number of the rank. In a spawned group, the number of the group comes first, as in
+// "1:0". Names of groups are those of job.ID.GroupName.
 func (r Rank) String() string {
 	number := strconv.Itoa(r.Number)
 	if _, group, spawned := strings.Cut(r.Group, "_"); spawned {
@@ -41,8 +41,8 @@ func (e *StuckError) Hint() string {
 	return "all ranks of an MPI program must call MPI_Init and MPI_Finalize"
 }
 
-// ranksText returns "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more have". ranks
-// must not be empty.
+// ranksText returns a text such as "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more
+// have". singular and plural are the words for "has" and "have". ranks must not be empty.
 func ranksText(ranks []Rank, singular, plural string) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %v %s", ranks[0], singular)

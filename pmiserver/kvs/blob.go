@@ -5,10 +5,11 @@ import (
 	"errors"
 )
 
-// errBlob is returned for a malformed blob. It means that helpers of different versions are connected.
+// errBlob is returned for a malformed blob. It means that helpers of different versions are connected to
+// mpiexec.
 var errBlob = errors.New("barrier: cannot parse the PMI keys that another host sent")
 
-// AppendPair appends a pair to a blob.
+// AppendPair appends the encoding of a key and its value to a blob.
 func AppendPair(blob, key, value []byte) []byte {
 	blob = binary.AppendUvarint(blob, uint64(len(key)))
 	blob = append(blob, key...)
@@ -16,7 +17,7 @@ func AppendPair(blob, key, value []byte) []byte {
 	return append(blob, value...)
 }
 
-// appendPairs appends all pairs of a map.
+// appendPairs appends the encoding of all pairs of a map to a blob.
 func appendPairs(blob []byte, pairs map[string][]byte) []byte {
 	for key, value := range pairs {
 		blob = AppendPair(blob, []byte(key), value)

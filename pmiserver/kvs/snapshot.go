@@ -5,13 +5,12 @@ import (
 	"iter"
 )
 
-// A Snapshot holds the pairs that the fences of a group have exchanged so far. It never changes, so
-// any number of ranks may read it at once.
+// A Snapshot contains the pairs that the fences of a group have exchanged so far. It never changes, so any
+// number of ranks may read it at the same time.
 //
-// It is a stack of layers. Copying all pairs at each barrier would slow down programs with many
-// barriers. A barrier adds a layer on top, and layers of similar size are merged. Each layer is at
-// least twice as large as the one above it. So there are few layers, and a pair is copied only a few
-// times.
+// It is a stack of layers. Each barrier adds a layer on top, because copying all pairs would slow down
+// programs with many barriers. Layers of similar size are merged, so that each layer is at least twice as
+// large as the one above it. As a result, there are few layers, and a pair is copied only a few times.
 type Snapshot struct {
 	seed   maphash.Seed // random, since ranks choose the keys and must not be able to choose collisions
 	epoch  int          // number of fences so far
@@ -20,7 +19,7 @@ type Snapshot struct {
 	layers []layer      // newest first
 }
 
-// newSnapshot returns the snapshot before the first fence, with the pairs of a blob.
+// newSnapshot returns the snapshot before the first fence. It contains the pairs of a blob.
 func newSnapshot(blob []byte) *Snapshot {
 	s := &Snapshot{seed: maphash.MakeSeed()}
 	if len(blob) > 0 {
@@ -33,10 +32,10 @@ func newSnapshot(blob []byte) *Snapshot {
 	return s
 }
 
-// memoryBytes estimates the memory of the snapshot, in bytes.
+// memoryBytes estimates the memory that the snapshot uses, in bytes.
 func (s *Snapshot) memoryBytes() int { return s.bytes + s.count*PairCost }
 
-// findKey returns the value of a key. It does not allocate.
+// findKey returns the value of a key. It does not allocate memory.
 func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	if len(s.layers) == 0 {
 		return nil, false
@@ -50,8 +49,8 @@ func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	return value, found
 }
 
-// withBlobs returns the snapshot after a fence that exchanged these blobs, and keeps them. A pair
-// replaces pairs of the same key in earlier blobs and in s.
+// withBlobs returns a snapshot that also contains the pairs of these blobs, which a fence has exchanged. It
+// keeps the blobs. A pair replaces pairs with the same key in earlier blobs and in s.
 func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	top, err := newLayer(s.seed, blobs)
 	if err != nil {
@@ -88,8 +87,8 @@ func (s *Snapshot) mergeLayers(newer, older layer) layer {
 	return l
 }
 
-// A layer is a hash table over the pairs in a list of blobs. For 64,000 pairs it needs 1 MB in addition to the blobs.
-// A map of strings would need as much memory as the blobs again, and ten times as long to fill.
+// A layer is a hash table of the pairs in several blobs. For 64,000 pairs it needs 1 MB in addition to the
+// blobs. A map of strings would need as much memory as all blobs together, and ten times as long to fill.
 type layer struct {
 	blobs [][]byte
 	bytes int // size of all blobs
@@ -101,13 +100,13 @@ type layer struct {
 	slots []pairRef
 }
 
-// A pairRef is the position of a pair in the blobs of a layer. The upper half is the blob's index plus 1; the lower
-// half is the offset in that blob. 0 means no pair.
+// A pairRef is the position of a pair in the blobs of a layer. The upper half is the index of the blob plus
+// 1, and the lower half is the offset in that blob. 0 means that there is no pair.
 type pairRef uint64
 
 func (p pairRef) pairIn(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
 
-// newLayer indexes blobs. If a key occurs several times, the last pair counts.
+// newLayer makes a layer of the pairs in blobs. If a key occurs several times, the last pair counts.
 func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	l := layer{blobs: blobs}
 	pairs := 0
@@ -130,9 +129,9 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	return l, nil
 }
 
-// initialSlots returns the initial number of slots for a number of pairs with a total size. It assumes
-// pairs of the length that real programs use. Shorter pairs may all have the same key; if they do not,
-// growSlots adds slots (rule TRUST-30).
+// initialSlots returns the initial number of slots of a hash table. pairs is the number of pairs and bytes is
+// their total size. It assumes that pairs are as long as in real programs. If there are many shorter pairs,
+// growSlots adds slots when they are needed (rule TRUST-30).
 func initialSlots(pairs, bytes int) int {
 	const usual = 8 // minimum size of a pair in real programs, in bytes
 	size := 1
@@ -142,7 +141,7 @@ func initialSlots(pairs, bytes int) int {
 	return size
 }
 
-// putPair adds a pair, or replaces the pair of the same key.
+// putPair adds a pair. It replaces the pair with the same key, if there is one.
 func (l *layer) putPair(seed maphash.Seed, key []byte, at pairRef) {
 	slot, _, replaces := l.findSlot(maphash.Bytes(seed, key), key)
 	l.slots[slot] = at
@@ -154,7 +153,7 @@ func (l *layer) putPair(seed maphash.Seed, key []byte, at pairRef) {
 	}
 }
 
-// growSlots doubles the slots.
+// growSlots doubles the number of slots.
 func (l *layer) growSlots(seed maphash.Seed) {
 	old := l.slots
 	l.slots = make([]pairRef, 2*len(old))
@@ -167,7 +166,8 @@ func (l *layer) growSlots(seed maphash.Seed) {
 	}
 }
 
-// findSlot returns the slot of a key with that hash, and the key's value if the slot holds it.
+// findSlot returns the slot for a key with the given hash. If the slot contains the key, found is true, and
+// value is the key's value.
 func (l *layer) findSlot(hash uint64, key []byte) (slot int, value []byte, found bool) {
 	mask := len(l.slots) - 1
 	for slot = int(hash) & mask; l.slots[slot] != 0; slot = (slot + 1) & mask {
@@ -179,7 +179,7 @@ func (l *layer) findSlot(hash uint64, key []byte) (slot int, value []byte, found
 	return slot, nil, false
 }
 
-// pairs iterates over the pairs, in no order.
+// pairs iterates over the pairs, in no particular order.
 func (l *layer) pairs() iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for _, p := range l.slots {

@@ -28,7 +28,8 @@ const (
 	PairCost = 64      // estimated memory of a pair without its bytes
 )
 
-// MaxKeys limits the keys that a rank may put between two barriers. Known clients put far fewer.
+// MaxKeys is the largest number of keys that a rank may put between two barriers. Known clients put far
+// fewer.
 const MaxKeys = 1 << 16
 
 // A Store is the part of the key-value space that all ranks of a group on one node share. Its methods
@@ -38,31 +39,32 @@ type Store struct {
 	pending  atomic.Int64             // bytes put on this node and not yet exchanged
 }
 
-// New returns a store that starts with the pairs of a blob. If a key occurs twice, the later pair counts.
+// New returns a store that initially contains the pairs of a blob. If a key occurs twice, the later pair
+// counts.
 func New(blob []byte) *Store {
 	s := new(Store)
 	s.snapshot.Store(newSnapshot(blob))
 	return s
 }
 
-// Get returns the value of a key that a fence has exchanged. It does not allocate.
+// Get returns the value of a key that a fence has exchanged. It does not allocate memory.
 func (s *Store) Get(key []byte) (value []byte, found bool) { return s.snapshot.Load().findKey(key) }
 
-// Epoch returns how many fences have changed the store: the number of calls of SetSnapshot.
+// Epoch returns how many fences have changed the store. This is the number of calls of SetSnapshot.
 func (s *Store) Epoch() int { return s.snapshot.Load().epoch }
 
-// NextSnapshot returns the current snapshot with the pairs of a fence's blobs added. A pair replaces
-// pairs of the same key in earlier blobs and in the current snapshot. SetSnapshot makes it visible.
-// The snapshot keeps the blobs. An error means that a blob is malformed.
+// NextSnapshot returns a snapshot that contains the current pairs and the pairs of a fence's blobs. A pair
+// replaces pairs with the same key in earlier blobs and in the current snapshot. The snapshot keeps the
+// blobs, and becomes visible to ranks by SetSnapshot. An error means that a blob is malformed.
 func (s *Store) NextSnapshot(blobs [][]byte) (*Snapshot, error) {
 	return s.snapshot.Load().withBlobs(blobs)
 }
 
-// SetSnapshot makes the result of NextSnapshot visible.
+// SetSnapshot makes a snapshot that NextSnapshot has returned visible to the ranks.
 func (s *Store) SetSnapshot(next *Snapshot) { s.snapshot.Store(next) }
 
-// AddPending counts bytes that ranks store in addition to their keys, such as node attributes. It returns false, and
-// counts nothing, if they exceed MaxStore.
+// AddPending counts bytes that ranks store outside of snapshots, such as node attributes. If the total would
+// exceed MaxStore, it counts nothing and returns false.
 func (s *Store) AddPending(bytes int) bool {
 	if s.pending.Load()+int64(bytes) > MaxStore {
 		return false
@@ -71,5 +73,5 @@ func (s *Store) AddPending(bytes int) bool {
 	return true
 }
 
-// SubtractPending subtracts bytes that AddPending or View.Put has counted.
+// SubtractPending subtracts bytes that AddPending or View.Put has counted before.
 func (s *Store) SubtractPending(bytes int) { s.pending.Add(-int64(bytes)) }

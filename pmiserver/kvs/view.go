@@ -18,7 +18,7 @@ type View struct {
 // View returns the view of a rank that has put nothing yet.
 func (s *Store) View() View { return View{Store: s} }
 
-// Get returns the value of a key that the rank can see. It does not allocate.
+// Get returns the value of a key that the rank can see. It does not allocate memory.
 func (v *View) Get(key []byte) (value []byte, found bool) {
 	snap := v.Store.snapshot.Load()
 	if v.inFence != nil && snap.epoch > v.epoch {
@@ -33,8 +33,8 @@ func (v *View) Get(key []byte) (value []byte, found bool) {
 	return snap.findKey(key)
 }
 
-// Put stores a pair, which the next barrier sends to the other ranks. It returns false if the group has reached
-// MaxStore, or the rank has put MaxKeys keys since the last barrier.
+// Put stores a pair, which becomes visible to other ranks at the next barrier. It returns false if the group
+// has reached MaxStore, or if the rank has put MaxKeys keys since the last barrier.
 func (v *View) Put(key, value []byte) bool {
 	old, replaced := v.unsent[string(key)]
 	more := len(key) + len(value) + PairCost
@@ -55,8 +55,8 @@ func (v *View) Put(key, value []byte) bool {
 	return true
 }
 
-// TakeForFence returns the pairs that the rank has put since the last fence, as a blob, and removes them from the
-// view's unsent pairs. Pass cost to Store.SubtractPending when the fence is over.
+// TakeForFence returns the pairs that the rank has put since the last fence, as a blob, and removes them from
+// the view's unsent pairs. When the fence is over, the caller must pass cost to Store.SubtractPending.
 func (v *View) TakeForFence() (blob []byte, cost int) {
 	blob, cost = appendPairs(nil, v.unsent), v.bytes
 	*v = View{Store: v.Store, inFence: v.unsent, epoch: v.Store.Epoch()}
@@ -69,7 +69,7 @@ func (v *View) DiscardUnsent() {
 	v.unsent, v.bytes = nil, 0
 }
 
-// Keys lists the keys that the rank can see and that have a value, sorted.
+// Keys returns the keys that the rank can see and that have a value, in sorted order.
 func (v *View) Keys() []string {
 	all := make(map[string]bool)
 	add := func(key []byte) {

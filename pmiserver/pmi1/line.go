@@ -6,7 +6,7 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// commandName returns NAME of "cmd=NAME ...".
+// commandName returns NAME if the line is "cmd=NAME ...".
 func commandName(line []byte) []byte {
 	name := line[len("cmd="):]
 	if end := bytes.IndexByte(name, ' '); end >= 0 {
@@ -36,7 +36,8 @@ func Parse(a *pmiversion.Fields, line []byte, lastFields []string) {
 	}
 }
 
-// cutTail cuts " key=..." off the end of a line, and adds it to the fields. It returns the rest of the line.
+// cutTail removes " key=..." from the end of a line, and adds it to the fields. It returns the rest of the
+// line.
 func cutTail(a *pmiversion.Fields, line []byte, key string) []byte {
 	for from := 0; ; {
 		n := bytes.Index(line[from:], []byte(key))

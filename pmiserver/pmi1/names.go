@@ -17,7 +17,8 @@ func (c *Conversation) unpublish() {
 	c.replyNameService("unpublish_result", "service_not_found", removed, err)
 }
 
-// lookup handles lookup_name. The port may contain anything, even spaces, so it comes last on the line.
+// lookup handles the request lookup_name. In the reply, the port comes last on the line, because it may
+// contain any characters, even spaces.
 func (c *Conversation) lookup() {
 	port, found, err := c.Session.Lookup(c.fields.Text("service"))
 	if err != nil || !found {
@@ -27,8 +28,8 @@ func (c *Conversation) lookup() {
 	c.AppendReply("cmd=lookup_result rc=0 port=" + port + "\n")
 }
 
-// replyNameService replies to a request of the name service, without a value. Clients read rc=1 as
-// "no" and rc=-1 as "failed".
+// replyNameService replies to a request of the name service, without a value. Clients understand rc=1 as "no"
+// and rc=-1 as "failed".
 func (c *Conversation) replyNameService(answer, failure string, ok bool, err error) {
 	switch {
 	case err != nil:

@@ -22,14 +22,14 @@ type Conversation struct {
 	indexedKeys []string          // the keys that getbyidx iterates over
 }
 
-// MaxValue is the maximum length of a value that the server announces to clients, in bytes.
+// MaxValue is the largest length of a value, in bytes, that the server announces to clients.
 const MaxValue = 1024
 
 // New returns the conversation of a rank that has sent nothing yet.
 func New(r *pmiversion.Rank) *Conversation { return &Conversation{Rank: r} }
 
-// HandleLine handles one line without its line end: a request, or a part of one. After an error the
-// rank's input cannot be parsed any more.
+// HandleLine handles one line without its line end. The line is a request or a part of a request. After an
+// error, further input of the rank cannot be parsed.
 func (c *Conversation) HandleLine(line []byte) error {
 	if c.InSpawnBlock() || bytes.HasPrefix(line, []byte("mcmd=")) {
 		return c.handleSpawnLine(line)
@@ -39,10 +39,11 @@ func (c *Conversation) HandleLine(line []byte) error {
 	return nil
 }
 
-// InSpawnBlock reports whether the client is in the middle of a spawn request. The next line need not be a command then.
+// InSpawnBlock reports whether the client has sent only a part of a spawn request. In that case, the next
+// line need not be a command.
 func (c *Conversation) InSpawnBlock() bool { return c.spawnBlock != nil && c.spawnBlock.inSegment }
 
-// SwitchedToPMI2 reports whether the rank continues in PMI-2, with fullinit.
+// SwitchedToPMI2 reports whether the rank continues in PMI-2, with the request fullinit.
 func (c *Conversation) SwitchedToPMI2() bool { return c.switched }
 
 // A commandRule describes a PMI-1 command (pmi-wire.md 2.2).
@@ -54,8 +55,8 @@ type commandRule struct {
 	handle     func(*Conversation)
 }
 
-// requests lists the requests of PMI-1, in the order of pmi-wire.md 2.5 and 2.9. The mcmd requests are
-// in spawn.go.
+// requests has the requests of PMI-1 by name, in the order of pmi-wire.md 2.5 and 2.9. Spawn requests (mcmd)
+// are handled in spawn.go.
 var requests = map[string]commandRule{
 	"initack":           {reply: "initack", beforeInit: true, handle: (*Conversation).initack},
 	"init":              {reply: "response_to_init", beforeInit: true, handle: (*Conversation).init},
@@ -78,8 +79,8 @@ var requests = map[string]commandRule{
 	"execution_problem": {beforeInit: true, lastFields: []string{"reason"}, handle: (*Conversation).executionProblem},
 }
 
-// handleRequest handles one request. It replies to unknown ones too, because a client waits for a
-// reply to every request.
+// handleRequest handles one request. It also replies to unknown requests, because a client waits for a reply
+// to each request.
 func (c *Conversation) handleRequest(line []byte) {
 	name := commandName(line)
 	req, known := requests[string(name)]
@@ -101,13 +102,13 @@ func (c *Conversation) handleRequest(line []byte) {
 	req.handle(c)
 }
 
-// refuse replies that a request failed. reason must match [a-z0-9_]*.
+// refuse replies that a request has failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(answer, reason string) {
 	c.AppendReply("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
 }
 
-// initack handles initack, which a client that connects by PMI_PORT sends before init. If the rank has a descriptor,
-// the reply is the same (pmi-wire.md 1.3).
+// initack handles the request initack, which a client that connects by PMI_PORT sends before init. If the
+// rank has an inherited descriptor instead, the reply is the same (pmi-wire.md 1.3).
 func (c *Conversation) initack() {
 	c.AppendReply("cmd=initack\ncmd=set size=")
 	c.AppendReplyNumber(c.Size)
@@ -122,9 +123,9 @@ const (
 	wrongVersionReply = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
 )
 
-// init handles init. A rank may send it again at any time, which changes nothing. The reply is version 1.1, whatever
-// the client's subversion: with version 1.2 clients would use group barriers, and clients that do not find a tag
-// would crash (pmi-wire.md 2.10).
+// init handles the request init. A rank may send it again at any time, which changes nothing. The reply is
+// version 1.1, whatever subversion the client sends. With version 1.2, clients would use group barriers, and
+// clients that do not find a tag would crash (pmi-wire.md 2.10).
 func (c *Conversation) init() {
 	switch version, _ := c.fields.Number("pmi_version"); version {
 	case 1:
@@ -138,8 +139,8 @@ func (c *Conversation) init() {
 	}
 }
 
-// maxes handles get_maxes. It announces even numbers, whose sum MPICH 3.4 to 4.0 can divide by two. Other numbers
-// crash clients (pmi-wire.md 5).
+// maxes handles the request get_maxes. It announces even numbers, whose sum MPICH 3.4 to 4.0 can divide by
+// two. Other numbers would crash these clients (pmi-wire.md 5).
 func (c *Conversation) maxes() {
 	c.AppendReply("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
 }
@@ -186,8 +187,9 @@ func (c *Conversation) put() {
 	}
 }
 
-// get handles get, the most frequent request: its count grows with the square of the number of ranks. It does not
-// allocate. An empty value counts as missing, because old clients fail on it (pmi-wire.md 2.5).
+// get handles get, the most frequent request: the number of gets grows with the square of the number of
+// ranks. It does not allocate memory. An empty value is treated as missing, because old clients fail if they
+// receive one (pmi-wire.md 2.5).
 func (c *Conversation) get() {
 	if c.isOtherKVS() {
 		c.refuse("get_result", "unknown_kvsname")
@@ -211,8 +213,9 @@ func (c *Conversation) get() {
 	c.AppendReply("\n")
 }
 
-// barrier handles barrier_in. It replies when all ranks of the group have entered. Version 1.1 has no barriers of
-// subgroups. A client that asks for one gets a barrier only if it names all ranks.
+// barrier handles the request barrier_in. It replies when all ranks of the group have entered the barrier.
+// Version 1.1 has no barriers of subgroups, so a request that names ranks is accepted only if it names all
+// ranks.
 func (c *Conversation) barrier() {
 	reply := "cmd=barrier_out\n"
 	if group, given := c.fields.Find("group"); given {
@@ -229,15 +232,15 @@ func (c *Conversation) barrier() {
 	c.Session.Fence(func() []byte { return []byte(reply) })
 }
 
-// finalize handles finalize. It leaves the connection open: the next program of a shell script inherits the
-// descriptor and sends init on it.
+// finalize handles the request finalize. The connection stays open, because the next program of a shell
+// script inherits the descriptor and sends init on it.
 func (c *Conversation) finalize() {
 	c.Session.Finalize()
 	c.AppendReply("cmd=finalize_ack rc=0\n")
 }
 
-// abort handles abort, which has no reply. Later input is ignored: it is the rest of a message of several lines, or
-// comes from a program that goes on after MPI_Abort (pmi-wire.md 6.3).
+// abort handles the request abort, which has no reply. Further input is ignored. It may be the rest of a
+// message of several lines, or come from a program that continues after MPI_Abort (pmi-wire.md 6.3).
 func (c *Conversation) abort() {
 	code, ok := c.fields.Number("exitcode")
 	if !ok {
@@ -256,7 +259,8 @@ func (c *Conversation) abort() {
 func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
 func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
 
-// getByIndex handles getbyidx, which iterates over the keys that existed when the client asked for index 0.
+// getByIndex handles the request getbyidx, by which a client iterates over the keys. The list of keys is the
+// one that existed when the client requested index 0.
 func (c *Conversation) getByIndex() {
 	index, ok := c.fields.Number("idx")
 	switch {
@@ -280,8 +284,8 @@ func (c *Conversation) getByIndex() {
 	c.AppendReply(" key=" + key + " val=" + string(value) + "\n")
 }
 
-// ranks2hosts handles get_ranks2hosts, which only Intel MPI 2018 and older send. The reply has two lines without
-// cmd=. The first line has the length of the second, plus 1 (pmi-wire.md 2.9).
+// ranks2hosts handles the request get_ranks2hosts, which only Intel MPI 2018 and older versions send. The
+// reply has two lines without cmd=. The first line has the length of the second plus 1 (pmi-wire.md 2.9).
 func (c *Conversation) ranks2hosts() {
 	nodes, of, err := c.Session.Hosts()
 	if err != nil {
@@ -306,14 +310,14 @@ func (c *Conversation) ranks2hosts() {
 	c.AppendReply("\n" + string(table))
 }
 
-// executionProblem handles the request that ParaStation's helper sends when exec has failed. It only reports a note,
-// since the exit status shows the failure, too.
+// executionProblem handles the request that ParaStation's helper sends when exec has failed. It only reports
+// a note, because the exit status also shows the failure.
 func (c *Conversation) executionProblem() {
 	c.Session.Note("the program could not be executed: " + transcript.Escape(c.fields.Text("reason")))
 }
 
-// ParseGreeting parses the first line of a client that connects by PMI_PORT. The line is initack with the PMI_ID, or
-// the init of PMI-2.
+// ParseGreeting parses the first line of a client that connects by PMI_PORT. The line is an initack with the
+// PMI_ID, or the init of PMI-2.
 func ParseGreeting(line []byte) pmiversion.Greeting {
 	var f pmiversion.Fields
 	Parse(&f, line, nil)

@@ -16,13 +16,13 @@ var fieldNames = spawn.FieldNames{
 	PutCount: "preput_num", PutKey: "preput_key_", PutVal: "preput_val_",
 }
 
-// maxBlock limits all segments of one request together, in bytes.
+// maxBlock is the largest size, in bytes, of all segments of one spawn request together.
 const maxBlock = 1 << 20
 
 var errLongBlock = errors.New("the spawn request of the rank is larger than 1 MiB")
 
-// A spawnBlock is an incomplete mcmd request. It consists of segments of lines, each from mcmd= to endcmd. In the
-// last segment spawnssofar equals totspawns (pmi-wire.md 2.7).
+// A spawnBlock is a spawn request (mcmd) that is not complete yet. The request consists of segments of lines,
+// each from mcmd= to endcmd. In the last segment spawnssofar equals totspawns (pmi-wire.md 2.7).
 type spawnBlock struct {
 	bytes     int
 	inSegment bool          // within a segment
@@ -31,7 +31,7 @@ type spawnBlock struct {
 	request   spawn.Request
 }
 
-// handleSpawnLine reads a line of an mcmd request. It carries out the request after the last line.
+// handleSpawnLine handles one line of a spawn request (mcmd). After the last line it carries out the request.
 func (c *Conversation) handleSpawnLine(line []byte) error {
 	if c.spawnBlock == nil {
 		c.spawnBlock = &spawnBlock{}
@@ -57,7 +57,7 @@ func (c *Conversation) handleSpawnLine(line []byte) error {
 	return nil
 }
 
-// endSegment adds a complete segment, and reports whether it was the last.
+// endSegment adds a segment that is complete, and reports whether it was the last one.
 func (b *spawnBlock) endSegment() bool {
 	s, r := b.segment, &b.request
 	total, sofar := s.Number("totspawns"), s.Number("spawnssofar")
@@ -71,8 +71,8 @@ func (b *spawnBlock) endSegment() bool {
 	return sofar >= total
 }
 
-// spawn carries out a complete spawn request. If the request is refused, MPI_Comm_spawn returns an error of class
-// MPI_ERR_SPAWN, and the program goes on.
+// spawn carries out a complete spawn request. If the request is refused, MPI_Comm_spawn returns an error of
+// class MPI_ERR_SPAWN, and the program continues.
 func (c *Conversation) spawn(b *spawnBlock) {
 	var why string
 	switch {
@@ -88,11 +88,11 @@ func (c *Conversation) spawn(b *spawnBlock) {
 	}
 }
 
-// maxReply is the longest line that old clients can read, in bytes (pmi-wire.md 2.1).
+// maxReply is the length in bytes of the longest line that old clients can read (pmi-wire.md 2.1).
 const maxReply = 1023
 
-// spawnReply returns the reply to a spawn request. It leaves out codes that would not fit into a line.
-// The program then notices the missing processes when it tries to reach them.
+// spawnReply returns the reply to a spawn request. Codes that do not fit into the line are left out. The
+// program then notices missing processes when it tries to communicate with them.
 func spawnReply(o spawn.Result) []byte {
 	if o.Err != nil {
 		return []byte("cmd=spawn_result rc=-1 msg=" + pmiversion.ErrorWord(o.Err) + "\n")

@@ -8,11 +8,12 @@ import (
 	"remshell/pmiserver/kvs"
 )
 
-// maxAttrWaits limits the node attributes that a rank may wait for at once. Known clients wait for far fewer.
+// maxAttrWaits is the largest number of node attributes for which a rank may wait at the same time. Known
+// clients wait for far fewer.
 const maxAttrWaits = 1000
 
-// NodeAttrs are the node attributes of a group on one node. Ranks of the group on the node see a new attribute at
-// once, without a fence.
+// NodeAttrs are the node attributes of a group on one node: key-value pairs that ranks of the group on the
+// same node see at once, without a fence.
 type NodeAttrs struct {
 	Store *kvs.Store // counts their memory
 
@@ -21,14 +22,14 @@ type NodeAttrs struct {
 	waits  map[string][]attrWait
 }
 
-// An attrWait is a request that waits for an attribute.
+// An attrWait is a request that waits until an attribute is set.
 type attrWait struct {
 	c      *Conversation
 	answer []byte // the reply frame without the value
 }
 
-// putAttr stores an attribute, and returns the requests that wait for it. ok is false if the store is
-// full.
+// putAttr stores an attribute, and returns the requests that wait for this attribute. ok is false if the
+// store is full.
 func (a *NodeAttrs) putAttr(key, value []byte) (waiting []attrWait, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -50,8 +51,8 @@ func (a *NodeAttrs) putAttr(key, value []byte) (waiting []attrWait, ok bool) {
 	return waiting, true
 }
 
-// getAttr returns an attribute. If it is missing and mayWait is true, getAttr queues w. full reports that the rank
-// waits for too many attributes.
+// getAttr returns an attribute. If it is missing and mayWait is true, getAttr queues the request w, unless
+// the rank already waits for too many attributes; in that case full is true.
 func (a *NodeAttrs) getAttr(key []byte, mayWait bool, w attrWait) (value []byte, found, full bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,7 +68,7 @@ func (a *NodeAttrs) getAttr(key []byte, mayWait bool, w attrWait) (value []byte,
 	return value, found, full
 }
 
-// ForgetWaits drops the queued requests of a conversation that has ended.
+// ForgetWaits drops queued requests of a conversation that has ended.
 func (a *NodeAttrs) ForgetWaits(c *Conversation) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,7 +80,8 @@ func (a *NodeAttrs) ForgetWaits(c *Conversation) {
 	}
 }
 
-// putNodeAttr stores an attribute, and replies to the requests that wait for it.
+// putNodeAttr handles the request to store a node attribute, and replies to the requests that wait for this
+// attribute.
 func (c *Conversation) putNodeAttr() {
 	key, value, ok := c.readPut()
 	if !ok {
@@ -99,7 +101,8 @@ func (c *Conversation) putNodeAttr() {
 	}
 }
 
-// getNodeAttr replies with an attribute. With wait=TRUE the reply is sent when the attribute exists.
+// getNodeAttr handles the request for a node attribute. With wait=TRUE, the reply is sent when the attribute
+// exists.
 func (c *Conversation) getNodeAttr() {
 	waits := bytes.EqualFold(c.fields.Text("wait"), []byte("TRUE"))
 	c.beginReply(0)

@@ -17,7 +17,8 @@ func (c *Conversation) unpublish() {
 	c.replyNameService("not_found", removed, err)
 }
 
-// lookup handles name-lookup. It replies with the port in two fields, because clients read different ones.
+// lookup handles the request name-lookup. The reply contains the port in two fields, because clients differ
+// in which field they read.
 func (c *Conversation) lookup() {
 	port, found, err := c.Session.Lookup(c.fields.Text("name"))
 	switch {

@@ -28,7 +28,7 @@ type requestRule struct {
 	handle     func(*Conversation)
 }
 
-// requests lists the requests of PMI-2, in the order of pmi-wire.md 4.4. The reply to NAME is
+// requests has the requests of PMI-2 by name, in the order of pmi-wire.md 4.4. The reply to NAME is called
 // NAME-response.
 var requests = map[string]requestRule{
 	"fullinit":         {beforeInit: true, handle: (*Conversation).fullInit},
@@ -61,13 +61,13 @@ type Conversation struct {
 	replyStart   int               // start of the current reply in Replies
 }
 
-// New returns the conversation of a rank that has sent nothing yet. attrs are the attributes of its
-// group on the node.
+// New returns the conversation of a rank that has sent nothing yet. attrs are the node attributes of the
+// rank's group on this node.
 func New(r *pmiversion.Rank, attrs *NodeAttrs) *Conversation {
 	return &Conversation{Rank: r, nodeAttrs: attrs}
 }
 
-// HandleFrame handles the request in the body of a frame. It changes body.
+// HandleFrame handles the request in the body of a frame. It may change body.
 func (c *Conversation) HandleFrame(body []byte) {
 	body = c.stripPadding(body)
 	Parse(&c.fields, body)
@@ -91,9 +91,9 @@ func (c *Conversation) HandleFrame(body []byte) {
 	req.handle(c)
 }
 
-// stripPadding removes the padding that the client of MPICH 3.3 to 4.0 adds to each body: six bytes of
-// its buffer, counted in the length. Its fullinit shows it: there the padding follows threaded=...
-// (pmi-wire.md 4.1).
+// stripPadding removes padding that the client of MPICH 3.3 to 4.0 adds to each body. The padding consists of
+// six bytes, which the length includes. Such a client is recognized by its fullinit, in which padding follows
+// threaded=... (pmi-wire.md 4.1).
 func (c *Conversation) stripPadding(body []byte) []byte {
 	const extra = 6
 	if head := body[:max(0, len(body)-extra)]; bytes.HasPrefix(body, []byte("cmd=fullinit;")) {
@@ -105,8 +105,8 @@ func (c *Conversation) stripPadding(body []byte) []byte {
 	return body[:max(0, len(body)-c.paddingBytes)]
 }
 
-// beginReply begins a reply. endReply fills in its length. A thrid in the request is echoed, because
-// some clients use it to find the waiting thread.
+// beginReply begins a reply. endReply fills in its length. If the request has a field thrid, the reply
+// contains the same field, because some clients use it to find the thread that waits.
 func (c *Conversation) beginReply(rc int) {
 	c.beginReplyHead()
 	c.AppendReply("rc=")
@@ -142,7 +142,7 @@ func (c *Conversation) addNumberField(key string, n int) {
 // endReply ends a reply.
 func (c *Conversation) endReply() { putLength(c.Replies[c.replyStart:]) }
 
-// takeReply removes the current reply from Replies and returns it. The caller completes it later, and
+// takeReply removes the current reply from Replies and returns it. The caller completes the reply later, and
 // calls putLength.
 func (c *Conversation) takeReply() []byte {
 	answer := bytes.Clone(c.Replies[c.replyStart:])
@@ -156,15 +156,15 @@ func (c *Conversation) replyOK() {
 	c.endReply()
 }
 
-// refuse replies that a request failed. reason must match [a-z0-9_]*.
+// refuse replies that a request has failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(rc int, reason string) {
 	c.beginReply(rc)
 	c.AppendReply("errmsg=" + reason + ";")
 	c.endReply()
 }
 
-// replyValue replies with a value, or with found=FALSE if the value is empty. All clients accept found=FALSE; some
-// take any other form of "not found" for an error.
+// replyValue replies with a value, or with found=FALSE if the value is empty. All clients understand
+// found=FALSE, while some take any other form of "not found" for an error.
 func (c *Conversation) replyValue(value []byte) {
 	if len(value) > 0 {
 		c.replyFound(value)
@@ -183,8 +183,9 @@ func (c *Conversation) replyFound(value []byte) {
 	c.endReply()
 }
 
-// fullInit handles fullinit, the init of PMI-2. It takes the rank from the connection and ignores the rank that the
-// client names. A reply with spawner-jobid tells the client that its group was spawned.
+// fullInit handles fullinit, the init request of PMI-2. The rank is known from the connection, so the rank
+// that the client names is ignored. A field spawner-jobid in the reply tells the client that its group was
+// spawned.
 func (c *Conversation) fullInit() {
 	rank, given := c.fields.Number("pmirank")
 	if !given {
@@ -237,7 +238,7 @@ func (c *Conversation) jobConnect() {
 
 func (c *Conversation) jobDisconnect() { c.replyOK() }
 
-// deadKey is the key under which MPICH gets the list of failed ranks.
+// deadKey is the key with which MPICH requests the list of failed ranks.
 const deadKey = "PMI_dead_processes"
 
 func (c *Conversation) jobAttr() {
@@ -259,7 +260,8 @@ func (c *Conversation) isOtherJob() bool {
 	return len(job) > 0 && string(job) != c.Group
 }
 
-// readPut returns the key and the value of a put. If they are not valid, it refuses the request.
+// readPut returns the key and the value of a put. If they are not valid, it refuses the request, and ok is
+// false.
 func (c *Conversation) readPut() (key, value []byte, ok bool) {
 	key, value = c.fields.Text("key"), c.fields.Text("value")
 	switch {
@@ -302,8 +304,8 @@ func (c *Conversation) get() {
 	c.replyValue(value)
 }
 
-// fence handles kvs-fence, the barrier of PMI-2. The reply comes when all ranks have entered. Every client accepts
-// that, and then no get has to wait (pmi-wire.md 4.4).
+// fence handles kvs-fence, the barrier of PMI-2. The reply is sent when all ranks have entered. All clients
+// accept that, and it ensures that no get has to wait (pmi-wire.md 4.4).
 func (c *Conversation) fence() {
 	c.beginReply(0)
 	c.endReply()

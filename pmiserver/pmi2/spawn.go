@@ -14,7 +14,7 @@ var fieldNames = spawn.FieldNames{
 	PutCount: "preputcount", PutKey: "ppkey", PutVal: "ppval",
 }
 
-// spawn handles a spawn request. In its list of fields, each subcmd begins a command (pmi-wire.md 4.6).
+// spawn handles a spawn request. In the list of fields, each field subcmd begins a command (pmi-wire.md 4.6).
 func (c *Conversation) spawn() {
 	why := "bad_request"
 	if r, ok := parseSpawn(c.fields); ok {
@@ -27,7 +27,7 @@ func (c *Conversation) spawn() {
 	}
 }
 
-// parseSpawn parses a spawn request. ok is false if an item of a counted list is missing.
+// parseSpawn parses a spawn request. ok is false if an item of a list is missing.
 func parseSpawn(fields pmiversion.Fields) (r spawn.Request, ok bool) {
 	first := make(spawn.Segment)
 	programs, segments := []string(nil), []spawn.Segment{first}

@@ -2,10 +2,10 @@ package pmiversion
 
 import "strconv"
 
-// A Field is one key=value of a request. Both are parts of the request's buffer.
+// A Field is one key=value of a request. Key and value are parts of the buffer that contains the request.
 type Field struct{ Key, Value []byte }
 
-// Fields are the fields of one request. The slice is reused for the next request.
+// Fields are the fields of one request. The slice is used again for the next request.
 type Fields []Field
 
 // Find returns the value of the first field with that key.
@@ -24,8 +24,8 @@ func (f Fields) Text(key string) []byte {
 	return value
 }
 
-// Number returns the value of a field as a decimal number with an optional minus. ok is false if the
-// field is missing or no number.
+// Number returns the value of a field as a decimal number, which may be negative. ok is false if the field is
+// missing or is not a number.
 func (f Fields) Number(key string) (n int, ok bool) {
 	value, found := f.Find(key)
 	if !found || len(value) == 0 || value[0] == '+' {

@@ -41,8 +41,8 @@ type Rank struct {
 	unknownNoted bool // an unknown command was reported
 }
 
-// A Session handles the requests of a rank that need more than its own keys. It is implemented by
-// pmiserver.rankSession (requests.go there).
+// A Session handles those requests of a rank that need more than the rank's own keys. It is implemented by
+// pmiserver.rankSession, in requests.go there.
 type Session interface {
 	Init()                          // the rank sent init
 	Finalize()                      // the rank sent finalize
@@ -74,17 +74,17 @@ type Session interface {
 	SendReply(answer []byte) // sends a reply; any goroutine may call it
 }
 
-// ErrUnsupported is returned when the server does not offer a service.
+// ErrUnsupported is returned when the server does not offer the requested service.
 var ErrUnsupported = errors.New("unsupported")
 
-// AppendReply appends a complete reply line, or a part of one, to the replies.
+// AppendReply appends a complete reply line, or a part of one, to the collected replies.
 func (r *Rank) AppendReply(part string) { r.Replies = append(r.Replies, part...) }
 
-// AppendReplyNumber appends a decimal number to the replies.
+// AppendReplyNumber appends a decimal number to the collected replies.
 func (r *Rank) AppendReplyNumber(n int) { r.Replies = strconv.AppendInt(r.Replies, int64(n), 10) }
 
-// NoteUnknown reports an unknown command, once for each rank. It returns the name to use in the reply:
-// name, or "unknown" if name has unusual characters.
+// NoteUnknown reports that a client has sent an unknown command. For each rank it does so only once. It
+// returns the name to use in the reply, which is name, or "unknown" if name has unusual characters.
 func (r *Rank) NoteUnknown(name []byte) string {
 	word := string(name[:min(len(name), 64)])
 	odd := func(r rune) bool {
@@ -100,7 +100,7 @@ func (r *Rank) NoteUnknown(name []byte) string {
 	return word
 }
 
-// A Greeting is the first message of a client that connects by PMI_PORT. It contains the PMI_ID.
+// A Greeting is the first message of a client that connects by PMI_PORT. It contains the client's PMI_ID.
 type Greeting struct {
 	HasID     bool // the client sent ID
 	ID        int
@@ -108,7 +108,7 @@ type Greeting struct {
 	Reply     string // if WantsPMI2 the reply to send, else the refusal to send if the ID is not valid
 }
 
-// ErrorWord turns an error into one word of [a-z0-9_], for a reply to a client.
+// ErrorWord converts an error to one word of [a-z0-9_] for a reply to a client.
 func ErrorWord(err error) string {
 	w := []byte(strings.ToLower(err.Error()))
 	w = w[:min(len(w), 200)]

@@ -2,8 +2,9 @@ package spawn
 
 import "strconv"
 
-// FieldNames are the field names of a PMI version's spawn request. Lists are numbered. Their lengths
-// are in fields of their own; a missing length field means 0.
+// FieldNames are the names of the fields in a spawn request, which differ between PMI versions. Items of
+// lists are numbered. The length of a list is in a field of its own; if this field is missing, the length is
+// 0.
 type FieldNames struct {
 	Ranks                       string // number of processes
 	ArgCount, Arg               string
@@ -12,17 +13,18 @@ type FieldNames struct {
 	PutCount, PutKey, PutVal    string
 }
 
-// A Segment holds the fields that describe one command. If a key occurs twice, the first value counts.
+// A Segment has the fields of a spawn request that describe one command. If a key occurs twice, the first
+// value counts.
 type Segment map[string]string
 
-// AddField adds a field, unless its key exists already.
+// AddField adds a field, unless there is already a field with the same key.
 func (s Segment) AddField(key, value []byte) {
 	if _, given := s[string(key)]; !given {
 		s[string(key)] = string(value)
 	}
 }
 
-// Number returns a field as a number. It is 0 if the field is missing or no number.
+// Number returns the value of a field as a number. It returns 0 if the field is missing or is not a number.
 func (s Segment) Number(key string) int {
 	n, err := strconv.Atoi(s[key])
 	if err != nil {
@@ -31,7 +33,7 @@ func (s Segment) Number(key string) int {
 	return n
 }
 
-// Command parses the command. ok is false if an item of a counted list is missing.
+// Command returns the command that the fields describe. ok is false if an item of a list is missing.
 func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) {
 	c.Argv, c.Count = []string{program}, s.Number(form.Ranks)
 	for i := range s.Number(form.ArgCount) {
@@ -45,12 +47,13 @@ func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) 
 	return c, ok
 }
 
-// Preputs parses the preput pairs for the new group. ok is false if one is missing.
+// Preputs returns the pairs that the ranks of the new group are to find in their key-value space. ok is false
+// if one is missing.
 func (s Segment) Preputs(form *FieldNames) (list []Pair, ok bool) {
 	return s.readPairs(form.PutCount, form.PutKey, form.PutVal)
 }
 
-// readPairs parses a list of pairs, numbered from 0. ok is false if one is missing.
+// readPairs parses a list of pairs that are numbered from 0. ok is false if one is missing.
 func (s Segment) readPairs(count, keys, values string) (list []Pair, ok bool) {
 	for i := range s.Number(count) {
 		key, hasKey := s[keys+strconv.Itoa(i)]

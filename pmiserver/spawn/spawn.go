@@ -12,13 +12,12 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Spawner starts processes for ranks, as a new group of the job. Spawn returns the name of the group
-// when all processes have started. It is called from its own goroutine. It ends early when ctx ends,
-// that is, when the rank that asked has gone.
+// A Spawner starts processes for ranks, as a new group of the job. Spawn returns the name of the group when
+// all processes have started. It is called on a separate goroutine. It returns early when ctx ends, which
+// happens when the rank that made the request has ended.
 //
-// codes has one entry for each process, in rank order; 0 means that the process started. If codes is
-// nil, all have started. An error means that no process was started. The rank that asked goes on
-// (MPI_ERR_SPAWN).
+// codes has one entry for each process, in rank order; 0 means that the process started. If codes is nil, all
+// have started. An error means that no process was started. The rank that asked goes on (MPI_ERR_SPAWN).
 type Spawner interface {
 	Spawn(ctx context.Context, r Request) (group string, codes []int, err error)
 }
@@ -41,10 +40,10 @@ type Command struct {
 	Env   []string // NAME=VALUE, for its processes
 }
 
-// ErrNoSlots is returned by a Spawner if there are not enough slots.
+// ErrNoSlots is returned by a Spawner if there are not enough free slots.
 var ErrNoSlots = errors.New("there are not enough free slots for the spawned ranks")
 
-// NoSlots returns an error with this text, for which errors.Is reports ErrNoSlots.
+// NoSlots returns an error with the given text. errors.Is(err, ErrNoSlots) is true for it.
 func NoSlots(text string) error { return noSlotsError(text) }
 
 type noSlotsError string
@@ -82,11 +81,11 @@ func (r Request) String() string {
 	return strings.Join(parts, " : ")
 }
 
-// maxProcesses limits the processes of one request. The nodes may have room for fewer; the plan of the spawn checks
-// that.
+// maxProcesses is the largest number of processes in one spawn request. The nodes may have room for fewer,
+// which is checked when the spawn is planned.
 const maxProcesses = 1 << 24
 
-// Problem returns one word that says why the request is invalid, or "".
+// Problem returns one word that says why the request is invalid, or "" if it is valid.
 func (r Request) Problem() string {
 	total := 0
 	for _, c := range r.Commands {
@@ -116,8 +115,8 @@ type Result struct {
 	Err   error
 }
 
-// ErrorCodes returns the codes as clients expect them, and the number of codes that are not 0. If all codes
-// are 0, list is nil. Clients require one code for each process.
+// ErrorCodes returns the codes as clients expect them, and how many codes are not 0. Clients need one code
+// for each process, but if all codes are 0, list is nil.
 func (o Result) ErrorCodes() (list []byte, n int) {
 	for _, code := range o.Codes {
 		if code != 0 {

@@ -1,7 +1,7 @@
 package transcript
 
-// Escape writes bytes in the notation of a transcript. Printable ASCII except the backslash stays as
-// it is. Other bytes become \\, \n, \0 or \xHH.
+// Escape converts bytes to the notation of a transcript. Printable ASCII characters except the backslash
+// remain as they are. Other bytes become \\, \n, \0 or \xHH.
 func Escape(b []byte) string {
 	const digits = "0123456789abcdef"
 	out := make([]byte, 0, len(b))

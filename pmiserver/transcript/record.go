@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A Recorder records the messages between ranks and PMI servers of a job as a case for ReadCases. Its
-// methods may be called from any goroutine.
+// A Recorder records the messages between the ranks of a job and their PMI servers. The result is a case that
+// ReadCases can read. The methods may be called from any goroutine.
 type Recorder struct {
 	mu    sync.Mutex
 	ranks map[rankID]*rankRecord
@@ -18,13 +18,14 @@ type Recorder struct {
 
 type rankID struct{ group, rank int }
 
-// A recordedLine is a line sent or received by one rank. It begins with its arrow.
+// A recordedLine is a line that one rank has sent or received. It begins with an arrow that shows the
+// direction.
 type recordedLine struct {
 	from rankID
 	line string
 }
 
-// A rankRecord holds the lines that one rank received, and its position in barriers and requests.
+// A rankRecord has the lines that one rank has received, and its position in barriers and requests.
 type rankRecord struct {
 	replies        []string
 	receivedBefore []int // for each of replies, the number of lines received before it from all ranks
@@ -34,8 +35,8 @@ type rankRecord struct {
 	total, sofar string
 }
 
-// Trace records one line. Set it as pmiserver.Server.Trace. group is 0 for the first group, else the number of a
-// spawned one, as in Step.
+// Trace records one line. It is used as the function pmiserver.Server.Trace. group is 0 for the first group
+// of ranks, and otherwise the number of a spawned group, as in Step.
 func (r *Recorder) Trace(group, rank int, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,18 +55,18 @@ func (r *Recorder) Trace(group, rank int, line string) {
 	record.replies, record.receivedBefore = append(record.replies, line), append(record.receivedBefore, len(r.order))
 }
 
-// AddReply records an event that the server reports, such as "SPAWN -n 2 x" or "CLOSED".
+// AddReply records an event that the server reports about a rank, such as "SPAWN -n 2 x" or "CLOSED".
 func (r *Recorder) AddReply(group, rank int, word string) { r.Trace(group, rank, "> "+word) }
 
 // AddEvent records an event of a rank, such as "EOF" or "STARTED".
 func (r *Recorder) AddEvent(group, rank int, word string) { r.Trace(group, rank, "< "+word) }
 
-// Write writes the recorded case, and then drops it. job is the rest of the line "job ...". sizes are the sizes of
-// the groups, by number.
+// Write writes the recorded case and then forgets it. job is the text that follows "job" on the line about
+// the job. sizes has the size of each group.
 //
 // Replies to simultaneous requests on several connections may come in any order. Write puts each reply where
-// ReadCases expects it, directly after its cause. The cause is the request itself, the last rank's entry into a
-// barrier, or the put of a node attribute that the rank waits for.
+// ReadCases expects it, directly after its cause. The cause is the request itself, the last rank's entry into
+// a barrier, or the put of a node attribute that the rank waits for.
 func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,8 +89,8 @@ func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	return err
 }
 
-// answeringPut returns the index of the put that answers line i, if line i waits for a node attribute.
-// It is 0 if there is none.
+// answeringPut returns the index of the put that allows line i to be answered, if line i is a request that
+// waits for a node attribute. Otherwise it returns 0.
 func (r *Recorder) answeringPut(i int) (line int) {
 	from, record := r.order[i].from, r.ranks[r.order[i].from]
 	rest, waits := strings.CutPrefix(r.order[i].line, "<; cmd=info-getnodeattr;")
@@ -106,7 +107,7 @@ func (r *Recorder) answeringPut(i int) (line int) {
 	return line
 }
 
-// writeReplies writes the replies that a line causes.
+// writeReplies writes the replies to a line.
 func (r *Recorder) writeReplies(b *strings.Builder, t recordedLine, size int) {
 	record := r.ranks[t.from]
 	_, text, _ := strings.Cut(t.line, " ")
@@ -124,7 +125,8 @@ func (r *Recorder) writeReplies(b *strings.Builder, t recordedLine, size int) {
 	}
 }
 
-// inSpawnRequest reports whether a line belongs to an mcmd request and is not its last.
+// inSpawnRequest reports whether a line belongs to a spawn request (mcmd) and is not the last line of the
+// request.
 func (record *rankRecord) inSpawnRequest(line string) bool {
 	key, value, _ := strings.Cut(line, "=")
 	switch {
@@ -142,7 +144,7 @@ func (record *rankRecord) inSpawnRequest(line string) bool {
 	return record.inSpawn
 }
 
-// releaseBarrier writes the barrier's replies to a group if all its ranks have entered.
+// releaseBarrier writes the replies to a barrier, if all ranks of the group have entered it.
 func (r *Recorder) releaseBarrier(b *strings.Builder, group, size int) {
 	var in []rankID
 	for at, t := range r.ranks {
@@ -160,7 +162,7 @@ func (r *Recorder) releaseBarrier(b *strings.Builder, group, size int) {
 	}
 }
 
-// writeNext writes the next n lines that a rank received.
+// writeNext writes the next n lines that a rank has received.
 func (r *Recorder) writeNext(b *strings.Builder, at rankID, n int) {
 	record := r.ranks[at]
 	n = min(n, len(record.replies))

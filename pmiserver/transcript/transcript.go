@@ -94,8 +94,8 @@ var (
 	wordsWithText = []string{"KILL", "SPAWN", "STARTED", "FAILED"} // may be followed by a text
 )
 
-// ReadCases reads a file of cases. It returns an error for anything unknown. name is the file name for
-// error messages.
+// ReadCases reads a file of cases. It returns an error if the file contains anything unknown. name is the
+// file's name for error messages.
 func ReadCases(name string, r io.Reader) ([]Case, error) {
 	var cases []Case
 	lines := bufio.NewScanner(r)
@@ -119,7 +119,7 @@ func ReadCases(name string, r io.Reader) ([]Case, error) {
 	return cases, lines.Err()
 }
 
-// addLine parses a line of a case other than its first.
+// addLine parses a line of a case. The line must not be the first one of the case.
 func (c *Case) addLine(n int, line string) error {
 	if fields, ok := strings.CutPrefix(line, "job "); ok {
 		if len(c.Steps) > 0 {
@@ -157,7 +157,7 @@ func (c *Case) addLine(n int, line string) error {
 	return err
 }
 
-// parseRank parses RANK or GROUP:RANK.
+// parseRank parses a rank in the form RANK or GROUP:RANK.
 func (s *Step) parseRank(text string, j *Job) (err error) {
 	group, rank, spawned := strings.Cut(text, ":")
 	if !spawned {
@@ -172,7 +172,7 @@ func (s *Step) parseRank(text string, j *Job) (err error) {
 	return nil
 }
 
-// parseWord parses a step that is an event. It returns false if the step is not an event.
+// parseWord parses a step that consists of an event. It returns false if text is not an event.
 func (s *Step) parseWord(text string) (bool, error) {
 	word, rest, _ := strings.Cut(text, " ")
 	word, code, hasCode := strings.Cut(word, "(")
@@ -198,7 +198,7 @@ func (s *Step) parseWord(text string) (bool, error) {
 	return true, err
 }
 
-// parse parses the fields of a job line.
+// parse parses the fields of a line that describes the job.
 func (j *Job) parse(fields string) (err error) {
 	for f := range strings.SplitSeq(fields, " ") {
 		key, value, _ := strings.Cut(f, "=")
@@ -239,7 +239,8 @@ func (j *Job) parse(fields string) (err error) {
 	return nil
 }
 
-// parseNodes parses the nodes of ranks, one letter each: "aab" is 0, 0, 1.
+// parseNodes parses the nodes of ranks, which are given as one letter for each rank: "aab" stands for nodes
+// 0, 0 and 1.
 func parseNodes(text string) (list []int) {
 	for _, letter := range text {
 		list = append(list, int(letter-'a'))
@@ -258,7 +259,7 @@ func parseNumbers(text string) (list []int, err error) {
 	return list, nil
 }
 
-// unescape parses the notation of Escape, and replaces the placeholders.
+// unescape converts the notation of Escape to bytes, and replaces placeholders.
 func unescape(text string) ([]byte, error) {
 	text = regexp.MustCompile(`<(hex|path),([0-9]+)>`).ReplaceAllStringFunc(text, fillPlaceholder)
 	var out []byte
@@ -289,7 +290,7 @@ func unescape(text string) ([]byte, error) {
 	return out, nil
 }
 
-// fillPlaceholder returns the bytes that a placeholder stands for.
+// fillPlaceholder returns the bytes for which a placeholder stands.
 func fillPlaceholder(placeholder string) string {
 	kind, count, _ := strings.Cut(strings.Trim(placeholder, "<>"), ",")
 	n, err := strconv.Atoi(count)

@@ -2,20 +2,20 @@ package bfrops
 
 import "math"
 
-// A Question is an element of a QUERY: keys whose values are requested, and qualifiers.
+// A Question is an element of type QUERY. It has keys whose values a client requests, and qualifiers.
 type Question struct {
 	Keys       []string
 	Qualifiers []Info
 }
 
-// A Variable is an ENVAR: an environment variable, and the byte that separates its elements
-// if it is a list.
+// A Variable is an element of type ENVAR. It has an environment variable and, if the value is a list, the
+// byte that separates its items.
 type Variable struct {
 	Name, Value string
 	Separator   byte
 }
 
-// A Program is an APP: a program to spawn.
+// A Program is an element of type APP, which describes a program to spawn.
 type Program struct {
 	Command     string
 	Args        []string // including Args[0]
@@ -50,7 +50,7 @@ func (e *elementReader) app() (p Program) {
 	return p
 }
 
-// texts reads n strings.
+// texts reads n strings, which are part of an element.
 func (e *elementReader) texts(n int64) []string {
 	if n < 0 {
 		e.fail(ErrMalformed, "%d texts", n)
@@ -65,7 +65,7 @@ func (e *elementReader) texts(n int64) []string {
 	return all
 }
 
-// infos reads a SIZE and as many INFOs, inside an element.
+// infos reads a SIZE and that number of INFOs, which are part of an element.
 func (e *elementReader) infos() []Info {
 	n := e.size()
 	if n > MaxInfos {

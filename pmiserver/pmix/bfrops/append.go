@@ -7,42 +7,44 @@ var order = binary.BigEndian
 // appendPack appends the header of a pack of n elements.
 func appendPack(dst []byte, n int) []byte { return order.AppendUint32(dst, uint32(n)) }
 
-// AppendByte appends one byte, encoded as a PMIx pack: COMMAND, SCOPE, DATA_RANGE, BOOL.
+// AppendByte appends a PMIx pack with one element of one byte. Its type may be COMMAND, SCOPE, DATA_RANGE or
+// BOOL.
 func AppendByte(dst []byte, b uint8) []byte { return append(appendPack(dst, 1), b) }
 
-// AppendUint32 appends a pack of one UINT32, STATUS or PROC_RANK.
+// AppendUint32 appends a PMIx pack with one element of four bytes. Its type may be UINT32, STATUS or
+// PROC_RANK.
 func AppendUint32(dst []byte, n uint32) []byte { return order.AppendUint32(appendPack(dst, 1), n) }
 
-// AppendTime appends one TIME, encoded as a PMIx pack.
+// AppendTime appends a PMIx pack with one TIME.
 func AppendTime(dst []byte, seconds int64) []byte {
 	return order.AppendUint64(appendPack(dst, 1), uint64(seconds))
 }
 
-// AppendSize appends one SIZE, encoded as a PMIx pack.
+// AppendSize appends a PMIx pack with one SIZE.
 func AppendSize(dst []byte, n int) []byte { return appendSize(appendPack(dst, 1), n) }
 
-// AppendText appends one STRING, encoded as a PMIx pack.
+// AppendText appends a PMIx pack with one STRING.
 func AppendText(dst []byte, text string) []byte { return appendText(appendPack(dst, 1), text) }
 
-// AppendPair appends one KVAL, encoded as a PMIx pack.
+// AppendPair appends a PMIx pack with one KVAL, which is a key and its value.
 func AppendPair(dst []byte, key string, value Value) []byte {
 	return appendValue(appendText(appendPack(dst, 1), key), value)
 }
 
-// AppendBlob appends one BYTE_OBJECT that joins the parts, encoded as a PMIx pack.
+// AppendBlob appends a PMIx pack with one BYTE_OBJECT that contains all parts, one after the other.
 func AppendBlob(dst []byte, parts ...[]byte) []byte {
 	return appendJoined(appendPack(dst, 1), parts...)
 }
 
-// AppendBuffer appends one BUFFER of type NonDescribed, encoded as a PMIx pack.
+// AppendBuffer appends a PMIx pack with one BUFFER of type NonDescribed.
 func AppendBuffer(dst []byte, b []byte) []byte {
 	return appendJoined(append(appendPack(dst, 1), NonDescribed), b)
 }
 
-// AppendProc appends one PROC, encoded as a PMIx pack.
+// AppendProc appends a PMIx pack with one PROC.
 func AppendProc(dst []byte, p Proc) []byte { return appendProc(appendPack(dst, 1), p) }
 
-// appendList appends a SIZE. Unless the list is empty, it also appends a pack of all elements: n+X of pmix-wire.md 6.
+// appendList appends a SIZE and, unless the list is empty, a pack with all elements (n+X in pmix-wire.md 6).
 func appendList[T any](dst []byte, all []T, element func([]byte, T) []byte) []byte {
 	dst = AppendSize(dst, len(all))
 	if len(all) == 0 {
@@ -75,7 +77,7 @@ func AppendQueries(dst []byte, all []Question) []byte { return appendList(dst, a
 // AppendPrograms appends a list of APP.
 func AppendPrograms(dst []byte, all []Program) []byte { return appendList(dst, all, appendProgram) }
 
-// AppendKeys appends a SIZE and a pack of one STRING for each key.
+// AppendKeys appends a SIZE, and for each key a pack with one STRING.
 func AppendKeys(dst []byte, keys []string) []byte {
 	dst = AppendSize(dst, len(keys))
 	for _, key := range keys {
@@ -92,8 +94,8 @@ func appendInt(dst []byte, n int) []byte {
 	return order.AppendUint32(order.AppendUint16(dst, uint16(Int32)), uint32(n))
 }
 
-// appendText appends a STRING. An empty one is sent as its terminating zero byte, so that clients do not
-// read a null pointer.
+// appendText appends a STRING. An empty string is sent with its terminating zero byte, because clients would
+// otherwise read a null pointer.
 func appendText(dst []byte, text string) []byte {
 	dst = order.AppendUint32(dst, uint32(len(text)+1))
 	return append(append(dst, text...), 0)
@@ -147,7 +149,7 @@ func appendProgram(dst []byte, p Program) []byte {
 	return appendInfos(dst, p.Options)
 }
 
-// appendInfos appends a SIZE and as many INFOs, inside an element.
+// appendInfos appends a SIZE and that number of INFOs, as part of an element.
 func appendInfos(dst []byte, all []Info) []byte {
 	dst = appendSize(dst, len(all))
 	for _, i := range all {
@@ -156,10 +158,10 @@ func appendInfos(dst []byte, all []Info) []byte {
 	return dst
 }
 
-// TextOf returns a STRING.
+// TextOf returns a Value of type STRING.
 func TextOf(text string) Value { return Value{String, appendText(nil, text)} }
 
-// FlagOf returns a BOOL.
+// FlagOf returns a Value of type BOOL.
 func FlagOf(holds bool) Value {
 	if holds {
 		return Value{Bool, []byte{1}}
@@ -167,25 +169,26 @@ func FlagOf(holds bool) Value {
 	return Value{Bool, []byte{0}}
 }
 
-// Uint16Of returns a UINT16.
+// Uint16Of returns a Value of type UINT16.
 func Uint16Of(n uint16) Value { return Value{Uint16, order.AppendUint16(nil, n)} }
 
-// Uint32Of returns a UINT32.
+// Uint32Of returns a Value of type UINT32.
 func Uint32Of(n uint32) Value { return Value{Uint32, order.AppendUint32(nil, n)} }
 
-// SizeOf returns a SIZE.
+// SizeOf returns a Value of type SIZE.
 func SizeOf(n int) Value { return Value{Size, appendSize(nil, n)} }
 
-// RankOf returns a PROC_RANK.
+// RankOf returns a Value of type PROC_RANK.
 func RankOf(r Rank) Value { return Value{ProcRank, order.AppendUint32(nil, uint32(r))} }
 
-// ProcOf returns a PROC.
+// ProcOf returns a Value of type PROC.
 func ProcOf(p Proc) Value { return Value{ProcType, appendProc(nil, p)} }
 
-// BlobOf returns a BYTE_OBJECT that joins the parts.
+// BlobOf returns a Value of type BYTE_OBJECT that contains all parts, one after the other.
 func BlobOf(parts ...[]byte) Value { return Value{ByteObject, appendJoined(nil, parts...)} }
 
-// InfosOf returns a DATA_ARRAY of INFO. The last element has the flag lastOfArray.
+// InfosOf returns a Value of type DATA_ARRAY whose elements are INFOs. The last element has the flag
+// lastOfArray.
 func InfosOf(all ...Info) Value {
 	b := appendSize(order.AppendUint16(nil, uint16(InfoType)), len(all))
 	for n, i := range all {
@@ -197,5 +200,5 @@ func InfosOf(all ...Info) Value {
 	return Value{DataArray, b}
 }
 
-// lastOfArray is the flag of the last INFO of an array.
+// lastOfArray is the flag that marks the last INFO of an array.
 const lastOfArray = 2

@@ -29,7 +29,7 @@ func (e *elementReader) fail(kind error, format string, args ...any) {
 	e.rest = nil
 }
 
-// takeBytes returns the next n bytes, which are not copied.
+// takeBytes returns the next n bytes of the message without copying them.
 func (e *elementReader) takeBytes(n uint64) []byte {
 	if n > uint64(len(e.rest)) {
 		e.fail(ErrMalformed, "a field has %d bytes, but only %d bytes are left", n, len(e.rest))
@@ -68,7 +68,7 @@ func (e *elementReader) uint64() uint64 {
 	return 0
 }
 
-// number decodes an integer of a type with a fixed width. Other types are an error.
+// number decodes an integer of a type that has a fixed size. For any other type it records an error.
 func (e *elementReader) number(t Type) int64 {
 	switch t {
 	case Bool, Byte, Uint8:
@@ -96,7 +96,8 @@ func (e *elementReader) number(t Type) int64 {
 	return 0
 }
 
-// anyNumber decodes an integer with its actual type in front: SIZE, INT, UINT and PID.
+// anyNumber decodes an integer that is preceded by its actual type. SIZE, INT, UINT and PID are encoded in
+// this way.
 func (e *elementReader) anyNumber() int64 {
 	t := Type(e.uint16())
 	if e.err == nil && t < Int8 {
@@ -146,7 +147,8 @@ func (e *elementReader) textBytes(maxLen int) []byte {
 func (e *elementReader) text() string { return string(e.textBytes(math.MaxInt32)) }
 func (e *elementReader) key() string  { return string(e.textBytes(MaxKey)) }
 
-// namespace decodes a namespace. Repeated namespaces share one string.
+// namespace decodes a namespace. If the same namespace occurs several times in a row, the results share one
+// string.
 func (e *elementReader) namespace() string {
 	if b := e.textBytes(MaxNamespace); string(b) != e.lastNamespace {
 		e.lastNamespace = string(b)
@@ -161,7 +163,7 @@ func (e *elementReader) proc() Proc {
 
 func (e *elementReader) byteObject() []byte { return e.takeBytes(e.size()) }
 
-// buffer decodes a BUFFER. It fails unless the type of the buffer is NonDescribed.
+// buffer decodes a BUFFER. It records an error unless the type of the buffer is NonDescribed.
 func (e *elementReader) buffer() []byte {
 	if kind := e.uint8(); e.err == nil && kind != NonDescribed {
 		e.fail(ErrMalformed, "a buffer has the unknown type %d", kind)
@@ -190,8 +192,8 @@ func (e *elementReader) value() Value {
 	return Value{t, start[:n:n]}
 }
 
-// enterNested increases the nesting depth. It fails and returns false at maxDepth. If it returns true,
-// the caller decreases depth afterwards.
+// enterNested increases the nesting depth. At maxDepth it records an error and returns false instead. If it
+// returns true, the caller must decrease the depth afterwards.
 func (e *elementReader) enterNested() bool {
 	if e.depth == maxDepth {
 		e.fail(ErrMalformed, "more than %d values are nested", maxDepth)
@@ -217,7 +219,8 @@ func (e *elementReader) datum() Datum {
 	return Datum{publisher, e.pair()}
 }
 
-// skip skips an element. A type that is not in elementSizes is an error, because its length is unknown.
+// skip skips an element of type t. It records an error if the type is not in elementSizes, because the length
+// is then unknown.
 func (e *elementReader) skip(t Type) {
 	s, known := elementSizeOf(t)
 	switch {

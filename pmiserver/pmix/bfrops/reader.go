@@ -1,33 +1,34 @@
 package bfrops
 
-// A Reader decodes a message, pack by pack. After the first error, see Err, it returns zero values.
-// Values and byte slices refer to the message; strings are copies.
+// A Reader decodes a message, pack by pack. After the first error, which Err returns, it returns zero values.
+// Values and byte slices are parts of the message; strings are copies.
 type Reader struct{ elementReader }
 
-// NewReader returns a Reader of the body of a message.
+// NewReader returns a Reader for the body of a message.
 func NewReader(body []byte) *Reader { return &Reader{elementReader{rest: body}} }
 
 // Err returns the first error, which wraps ErrMalformed or ErrBound.
 func (r *Reader) Err() error { return r.err }
 
-// More reports whether bytes are left and there was no error.
+// More reports whether bytes are left to read and no error has occurred.
 func (r *Reader) More() bool { return r.err == nil && len(r.rest) > 0 }
 
-// readOne reads one element, encoded as a PMIx pack.
+// readOne reads a PMIx pack with one element. element decodes the element.
 func readOne[T any](r *Reader, element func(*elementReader) T) T {
 	r.beginPack(1)
 	return element(&r.elementReader)
 }
 
-// beginPack reads the header of a pack, and fails unless it has n elements.
+// beginPack reads the header of a pack. It records an error unless the pack has n elements.
 func (r *Reader) beginPack(n int) {
 	if count := int32(r.uint32()); r.err == nil && int64(count) != int64(n) {
 		r.fail(ErrMalformed, "a pack has %d elements instead of %d", count, n)
 	}
 }
 
-// readList reads a SIZE. Unless that is 0, it also reads a pack of as many elements: n+X of pmix-wire.md 6. minSize
-// is the least size of an element in bytes. A list of more than limit elements is an ErrBound.
+// readList reads a SIZE and, unless that is 0, a pack with that number of elements (n+X in pmix-wire.md 6).
+// minSize is the smallest possible size of an element in bytes. A list of more than limit elements is an
+// ErrBound.
 func readList[T any](r *Reader, limit, minSize int, element func(*elementReader) T) []T {
 	n := r.Size()
 	if n > uint64(limit) {
@@ -47,43 +48,43 @@ func readList[T any](r *Reader, limit, minSize int, element func(*elementReader)
 	return all
 }
 
-// Byte reads one byte, encoded as a PMIx pack: COMMAND, SCOPE, DATA_RANGE, BOOL.
+// Byte reads a PMIx pack with one element of one byte. Its type may be COMMAND, SCOPE, DATA_RANGE or BOOL.
 func (r *Reader) Byte() uint8 { return readOne(r, (*elementReader).uint8) }
 
-// Uint32 reads a pack of one UINT32.
+// Uint32 reads a PMIx pack with one UINT32.
 func (r *Reader) Uint32() uint32 { return readOne(r, (*elementReader).uint32) }
 
-// Status reads one STATUS, encoded as a PMIx pack.
+// Status reads a PMIx pack with one STATUS.
 func (r *Reader) Status() int32 { return int32(readOne(r, (*elementReader).uint32)) }
 
-// Rank reads one PROC_RANK, encoded as a PMIx pack.
+// Rank reads a PMIx pack with one PROC_RANK.
 func (r *Reader) Rank() Rank { return Rank(readOne(r, (*elementReader).uint32)) }
 
-// Time reads a pack of one TIME, in seconds since 1970.
+// Time reads a PMIx pack with one TIME, and returns it in seconds since 1970.
 func (r *Reader) Time() int64 { return int64(readOne(r, (*elementReader).uint64)) }
 
-// Size reads one SIZE, encoded as a PMIx pack.
+// Size reads a PMIx pack with one SIZE.
 func (r *Reader) Size() uint64 { return readOne(r, (*elementReader).size) }
 
-// Text reads one STRING, encoded as a PMIx pack.
+// Text reads a PMIx pack with one STRING.
 func (r *Reader) Text() string { return readOne(r, (*elementReader).text) }
 
-// Key reads one STRING that is a key or the ID of a PMIx group, encoded as a PMIx pack.
+// Key reads a PMIx pack with one STRING, which is a key or the ID of a PMIx group.
 func (r *Reader) Key() string { return readOne(r, (*elementReader).key) }
 
-// Namespace reads one STRING that is a namespace, encoded as a PMIx pack.
+// Namespace reads a PMIx pack with one STRING, which is a namespace.
 func (r *Reader) Namespace() string { return readOne(r, (*elementReader).namespace) }
 
-// Proc reads one PROC, encoded as a PMIx pack.
+// Proc reads a PMIx pack with one PROC.
 func (r *Reader) Proc() Proc { return readOne(r, (*elementReader).proc) }
 
-// Pair reads one KVAL, encoded as a PMIx pack.
+// Pair reads a PMIx pack with one KVAL, which is a key and its value.
 func (r *Reader) Pair() Pair { return readOne(r, (*elementReader).pair) }
 
-// Blob reads one BYTE_OBJECT, encoded as a PMIx pack.
+// Blob reads a PMIx pack with one BYTE_OBJECT.
 func (r *Reader) Blob() []byte { return readOne(r, (*elementReader).byteObject) }
 
-// Buffer reads one BUFFER, encoded as a PMIx pack.
+// Buffer reads a PMIx pack with one BUFFER.
 func (r *Reader) Buffer() []byte { return readOne(r, (*elementReader).buffer) }
 
 // Procs reads a list of PROC.
@@ -96,7 +97,7 @@ func (r *Reader) Infos() []Info {
 	return readList(r, MaxInfos, elementSizes[InfoType].bytes, (*elementReader).info)
 }
 
-// IsMalformedInfos reports whether the bytes are not exactly one encoded list of INFO.
+// IsMalformedInfos reports whether infos is anything other than exactly one encoded list of INFO.
 func IsMalformedInfos(infos []byte) bool {
 	r := NewReader(infos)
 	r.Infos()
@@ -123,7 +124,7 @@ func (r *Reader) Programs() []Program {
 	return readList(r, MaxInfos, elementSizes[App].bytes, (*elementReader).app)
 }
 
-// Keys reads a SIZE and as many packs of one STRING that is a key.
+// Keys reads a SIZE, and that number of packs with one STRING each, which are keys.
 func (r *Reader) Keys() []string {
 	n := r.Size()
 	if n > MaxInfos {
@@ -142,7 +143,8 @@ func (r *Reader) Keys() []string {
 // packHeaderSize is the size of a pack's header in bytes.
 const packHeaderSize = 4
 
-// Fail makes err the error of the message, unless it has one already. err must wrap ErrMalformed or ErrBound.
+// Fail records err as the error of the message, unless there already is one. err must wrap ErrMalformed or
+// ErrBound.
 func (r *Reader) Fail(err error) {
 	if r.err == nil {
 		r.err = err

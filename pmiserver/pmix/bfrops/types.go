@@ -52,14 +52,15 @@ const (
 	Envar            Type = 46
 )
 
-// An elementSize is the size of an element in bytes. If the size is not fixed, it is the minimum.
+// An elementSize is the size of an element in bytes. If elements of a type differ in size, it is the smallest
+// size.
 type elementSize struct {
 	bytes int
 	fixed bool
 }
 
-// elementSizes has a row for each type that an element can have. Undefined has none: its elements would
-// have no bytes, so that any number of them would fit in a message.
+// elementSizes has the sizes of all types that an element can have. Undefined is not among them, because its
+// elements would have no bytes, so that any number of them would fit into a message.
 var elementSizes = [...]elementSize{
 	Bool: {1, true}, Byte: {1, true}, Int8: {1, true}, Uint8: {1, true},
 	Int16: {2, true}, Uint16: {2, true},
@@ -96,26 +97,27 @@ const (
 	LocalPeers Rank = 0xfffffffb
 )
 
-// A Proc is a process; with rank Wildcard, all processes of a namespace.
+// A Proc identifies a process by its namespace and rank. With rank Wildcard it stands for all processes of
+// the namespace.
 type Proc struct {
 	Namespace string // at most MaxNamespace bytes
 	Rank      Rank
 }
 
-// An Info is a key with a value: an option of a request, or a datum in it.
+// An Info is a key with a value. It is used for options of requests and for data in them.
 type Info struct {
 	Key   string // at most MaxKey bytes
 	Flags uint32 // ignored: PMIx 4.2.2 sends uninitialized memory (PMIX-27)
 	Value Value
 }
 
-// A Pair is a key and its value: the KVAL of PMIx.
+// A Pair is a key and its value. In PMIx it is called KVAL.
 type Pair struct {
 	Key   string // at most MaxKey bytes
 	Value Value
 }
 
-// A Datum is the result of a look-up: the PDATA of PMIx.
+// A Datum is a result of looking up a published name. In PMIx it is called PDATA.
 type Datum struct {
 	Publisher Proc
 	Pair

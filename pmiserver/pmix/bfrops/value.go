@@ -2,9 +2,9 @@ package bfrops
 
 import "math"
 
-// A Value is an element with its type. Bytes refer to the message. The Reader has checked that they are
-// well-formed; the methods decode them, and return false if the type is another one. The zero Value has
-// no content.
+// A Value is an element with its type. Its bytes are a part of the message, and the Reader has checked that
+// they are well-formed. Each method decodes the bytes to one Go type, and returns false if the element has a
+// different type. The zero Value has no content.
 type Value struct {
 	Type  Type
 	Bytes []byte
@@ -35,13 +35,13 @@ func (v Value) Number() (int64, bool) {
 	return n, e.err == nil
 }
 
-// Flag returns a boolean option. An option without a value is true.
+// Flag returns the value of a boolean option. An option without a value is true.
 func (v Value) Flag() bool {
 	n, ok := v.Number()
 	return v.Type == Undefined || ok && n != 0
 }
 
-// Text returns a STRING.
+// Text returns the text of a STRING.
 func (v Value) Text() (string, bool) {
 	if v.Type != String {
 		return "", false
@@ -57,7 +57,7 @@ func (v Value) Blob() ([]byte, bool) {
 	return v.elementReader().byteObject(), true
 }
 
-// Proc returns a PROC.
+// Proc returns the process in a PROC.
 func (v Value) Proc() (Proc, bool) {
 	if v.Type != ProcType {
 		return Proc{}, false
@@ -65,7 +65,7 @@ func (v Value) Proc() (Proc, bool) {
 	return v.elementReader().proc(), true
 }
 
-// Procs returns the elements of a DATA_ARRAY of PROC.
+// Procs returns the elements of a DATA_ARRAY whose elements are PROCs.
 func (v Value) Procs() ([]Proc, bool) {
 	e := v.elementReader()
 	if v.Type != DataArray {
@@ -82,7 +82,7 @@ func (v Value) Procs() ([]Proc, bool) {
 	return procs, e.err == nil
 }
 
-// Infos returns the elements of a DATA_ARRAY of INFO.
+// Infos returns the elements of a DATA_ARRAY whose elements are INFOs.
 func (v Value) Infos() ([]Info, bool) {
 	e := v.elementReader()
 	if v.Type != DataArray {

@@ -30,8 +30,9 @@ type Job struct {
 	FullUpTo       int             // most ranks for which the job info describes all nodes (PMIX-49)
 }
 
-// FullRanks is the default of Job.FullUpTo: the largest group whose ranks get the complete job info. In a larger
-// group, a rank gets only the part about its own node, and requests anything else.
+// FullRanks is the default of Job.FullUpTo, which is the size of the largest group whose ranks receive the
+// complete job info. In a larger group, a rank receives only the part about its own node, and requests other
+// parts when it needs them.
 const FullRanks = 256
 
 // A Node is a node with ranks of a group.
@@ -54,7 +55,7 @@ type View struct {
 	firstRanks []int   // first rank of each app context
 }
 
-// New returns the view of a group. It is made once for each group and node; g must not be changed
+// New returns the View of a group. It is called once for each group and node. g must not be changed
 // afterwards.
 func New(g Job) *View {
 	v := &View{job: g, localIndex: make([]int, len(g.NodeOf)), peers: make([][]int, len(g.Nodes))}
@@ -70,15 +71,15 @@ func New(g Job) *View {
 	return v
 }
 
-// pairs are encoded key-value pairs: packs of one KVAL each.
+// pairs are encoded key-value pairs, as packs with one KVAL each.
 type pairs []byte
 
 func (p *pairs) putValue(key string, value bfrops.Value) { *p = bfrops.AppendPair(*p, key, value) }
 func (p *pairs) putText(key, text string)                { p.putValue(key, bfrops.TextOf(text)) }
 func (p *pairs) putNumber(key string, n int)             { p.putValue(key, bfrops.Uint32Of(uint32(n))) }
 
-// Job returns the job info that a rank gets at init. It has data of the job, and of all nodes and ranks. In
-// a large group it has only the nodes and ranks of this node (rule PMIX-49).
+// Job returns the job info that a rank receives when it initializes PMIx. It describes the job and all its
+// nodes and ranks. In a large group it contains only this node and its ranks (rule PMIX-49).
 func (v *View) Job() []byte {
 	var p pairs
 	v.putGeneral(&p)
@@ -99,7 +100,7 @@ func (v *View) Job() []byte {
 	return p
 }
 
-// shownNodes returns the nodes that the job info describes, with their ranks.
+// shownNodes returns the nodes that the job info describes together with their ranks.
 func (v *View) shownNodes() (nodes []int) {
 	for node := range v.job.Nodes {
 		if len(v.job.NodeOf) <= v.job.FullUpTo || node == v.job.HereNode {
@@ -135,7 +136,8 @@ func (v *View) putGeneral(p *pairs) {
 	}
 }
 
-// maxNodeNamesBytes is the largest size of the list of node names, in bytes. A longer list is left out.
+// maxNodeNamesBytes is the largest size in bytes of the list of node names. A longer list is left out of the
+// job info.
 const maxNodeNamesBytes = 64 << 10
 
 func (v *View) nodeNames() string {
@@ -146,7 +148,8 @@ func (v *View) nodeNames() string {
 	return strings.Join(names, ",")
 }
 
-// putApps adds the sizes of the app contexts, if there are several, under the keys of Open MPI.
+// putApps adds the sizes of the app contexts under keys that Open MPI uses, if there are several app
+// contexts.
 func (v *View) putApps(p *pairs) {
 	if len(v.job.Apps) > 1 {
 		p.putText("OMPI_APP_SIZES", joinInts(v.job.Apps, " "))
@@ -154,7 +157,7 @@ func (v *View) putApps(p *pairs) {
 	}
 }
 
-// putDirs adds the session directories, and the information that mpiexec removes them.
+// putDirs adds the session directories, and the information that mpiexec will remove them.
 func (v *View) putDirs(p *pairs) {
 	if v.job.Dir == "" {
 		return
@@ -167,7 +170,7 @@ func (v *View) putDirs(p *pairs) {
 
 func (v *View) namespaceDir() string { return v.job.Dir + "/" + v.job.Namespace }
 
-// putLocal adds the ranks of this node.
+// putLocal adds the list of ranks on this node.
 func (v *View) putLocal(p *pairs) {
 	peers := v.peers[v.job.HereNode]
 	p.putNumber("pmix.local.size", len(peers))
@@ -178,7 +181,7 @@ func (v *View) putLocal(p *pairs) {
 	}
 }
 
-// nodeArray returns the description of a node, pmix.node.arr.
+// nodeArray returns the description of a node (pmix.node.arr).
 func (v *View) nodeArray(node int) bfrops.Value {
 	peers := v.peers[node]
 	return bfrops.InfosOf(
@@ -196,7 +199,7 @@ func numberInfo(key string, n int) bfrops.Info {
 	return bfrops.Info{Key: key, Value: bfrops.Uint32Of(uint32(n))}
 }
 
-// Rank returns the job info about one rank of the group, 0 to Size - 1 (pmix-wire.md 7.2).
+// Rank returns the job info about one rank of the group, from 0 to Size - 1 (pmix-wire.md 7.2).
 func (v *View) Rank(rank int) []byte {
 	var p pairs
 	node, app := v.job.NodeOf[rank], v.appOf(rank)
@@ -225,7 +228,7 @@ func (v *View) appOf(rank int) int {
 	return after - 1
 }
 
-// HasKey reports whether encoded pairs contain a key. Values that are arrays are not searched.
+// HasKey reports whether encoded pairs contain a key. It does not search values that are arrays.
 func HasKey(pairs []byte, key string) bool {
 	r := bfrops.NewReader(pairs)
 	for r.More() {
@@ -236,7 +239,7 @@ func HasKey(pairs []byte, key string) bool {
 	return false
 }
 
-// Keys lists the keys of encoded pairs, in their order.
+// Keys returns the keys of encoded pairs in their order.
 func Keys(pairs []byte) (keys []string) {
 	r := bfrops.NewReader(pairs)
 	for r.More() {

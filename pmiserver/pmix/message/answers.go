@@ -4,7 +4,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// AppendStatus appends the status of a reply. Many replies are only a status.
+// AppendStatus appends the status of a reply. Many replies consist only of a status.
 func AppendStatus(dst []byte, s Status) []byte { return bfrops.AppendUint32(dst, uint32(s)) }
 
 // AppendJobInfo appends the reply to a Req: the client's namespace and the encoded job info. It has no
@@ -13,7 +13,7 @@ func AppendJobInfo(dst []byte, namespace string, info []byte) []byte {
 	return append(bfrops.AppendText(dst, namespace), info...)
 }
 
-// NewEvent returns a whole message that reports an event to a client. infos are encoded as in messages
+// NewEvent returns a complete message that reports an event to a client. infos must already be encoded
 // (pmix-wire.md 6.7).
 func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
 	const noRequest, notify = 0, 12 // tag and command
@@ -22,24 +22,24 @@ func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
 	return m
 }
 
-// AppendKnown appends to the reply of a Get the data of a process, or of a whole namespace if the rank
-// is bfrops.Wildcard. pairs are parts of the encoded key-value pairs (pmix-wire.md 6.4).
+// AppendKnown appends the data of a process to the reply to a Get. If the rank is bfrops.Wildcard, it is the
+// data of a whole namespace. pairs are parts of the encoded key-value pairs (pmix-wire.md 6.4).
 func AppendKnown(dst []byte, proc bfrops.Proc, pairs ...[]byte) []byte {
 	return bfrops.AppendBlob(dst, append([][]byte{bfrops.AppendProc(nil, proc)}, pairs...)...)
 }
 
-// AppendConnected appends to the reply of a Connect the job info of one more namespace (pmix-wire.md
-// 6.10).
+// AppendConnected appends the job info of one more namespace to the reply to a Connect (pmix-wire.md 6.10).
 func AppendConnected(dst []byte, namespace string, info []byte) []byte {
 	return bfrops.AppendBlob(dst, bfrops.AppendText(nil, namespace), info)
 }
 
-// AppendFound appends the reply to a Lookup that found at least one name (pmix-wire.md 6.8).
+// AppendFound appends the reply to a Lookup that has found at least one name (pmix-wire.md 6.8).
 func AppendFound(dst []byte, found []bfrops.Datum) []byte {
 	return bfrops.AppendData(AppendStatus(dst, Success), found)
 }
 
-// AppendSpawned appends the reply to a Spawn: the namespace of the ranks that were started (pmix-wire.md 6.9).
+// AppendSpawned appends the reply to a Spawn, which is the namespace of the ranks that were started
+// (pmix-wire.md 6.9).
 func AppendSpawned(dst []byte, namespace string) []byte {
 	return bfrops.AppendText(AppendStatus(dst, Success), namespace)
 }
@@ -49,8 +49,9 @@ func AppendQueryResult(dst []byte, infos []bfrops.Info) []byte {
 	return bfrops.AppendInfos(AppendStatus(dst, Success), infos)
 }
 
-// AppendGroup appends the reply to a GroupConstruct, in the form that clients of a major version read.
-// context is the context ID of the group, or 0 if the client wants none (rule PMIX-46).
+// AppendGroup appends the reply to a GroupConstruct. major is the major version of the client, on which the
+// form of the reply depends. context is the context ID of the group, or 0 if the client does not want one
+// (rule PMIX-46).
 func AppendGroup(dst []byte, major int, members []bfrops.Proc, context int) []byte {
 	dst = AppendStatus(dst, Success)
 	if major >= 5 {

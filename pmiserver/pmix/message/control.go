@@ -12,8 +12,8 @@ type Cleanup struct {
 	KeepDirs bool     // do not remove Dirs themselves
 }
 
-// Cleanup returns the files to remove. all is false if the request also asks for anything else: ranks cannot end or
-// stop processes.
+// Cleanup returns the files that the request asks to remove. all is false if it also asks for something else,
+// because ranks cannot end or stop processes.
 func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	all = true
 	for _, directive := range j.Directives {
@@ -37,7 +37,7 @@ func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	return c, all
 }
 
-// appendPaths appends the paths of a comma-separated list.
+// appendPaths appends the paths in list, which are separated by commas, to paths.
 func appendPaths(paths []string, list string) []string {
 	for path := range strings.SplitSeq(list, ",") {
 		if path != "" {

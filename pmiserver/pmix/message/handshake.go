@@ -17,9 +17,9 @@ var (
 	Err32Bit   = errors.New("refused a 32-bit PMIx client: only 64-bit programs are supported") // PMIX-22
 )
 
-// ParseFirstHeader reads the header of a handshake, and returns the size of the body, 0 to MaxHandshake.
-// It is the only header in the byte order of the machine. A 32-bit client is recognized because its
-// header has no padding: the body begins at byte 12.
+// ParseFirstHeader reads the header of a handshake, and returns the size of the body, from 0 to MaxHandshake.
+// Unlike all other headers, it is in the byte order of the machine. A 32-bit client is recognized by the
+// missing padding of its header: the body begins at byte 12.
 func ParseFirstHeader(b [HeaderSize]byte) (size int, err error) {
 	if !bytes.Equal(b[:8], []byte("\xff\xff\xff\xff\xff\xff\xff\xff")) {
 		return 0, ErrNotPMIx
@@ -36,7 +36,7 @@ func ParseFirstHeader(b [HeaderSize]byte) (size int, err error) {
 	return int(n), nil
 }
 
-// A Handshake is the first message of a client, by which it authenticates.
+// A Handshake is the first message of a client, which authenticates the client.
 type Handshake struct {
 	Security   string // "native"; others are not supported
 	UID, GID   uint32 // as the client claims; not verified
@@ -75,17 +75,18 @@ func ParseHandshake(body []byte) (h Handshake, err error) {
 	return h, nil
 }
 
-// errHandshake is returned when a handshake ends early or has a string over maxField bytes.
+// errHandshake is returned when a handshake is incomplete or contains a string of more than maxField bytes.
 var errHandshake = errors.New("malformed handshake")
 
-// native is the PMIx security module that authenticates a client by its uid and gid, which the kernel confirms.
+// native is the name of the PMIx security module that authenticates a client by its uid and gid, which the
+// kernel confirms.
 const native = "native"
 
-// maxField is the largest size of a string of the handshake, in bytes.
+// maxField is the largest size in bytes of a string in a handshake.
 const maxField = 255
 
-// A handshakeReader reads the fields of a handshake. Its strings end with a zero byte; strings of all other messages
-// have a length. After the end of the data it returns zeros.
+// A handshakeReader reads the fields of a handshake. Strings in a handshake end with a zero byte, unlike
+// strings in other messages, which have a length. After the end of the data it returns zeros.
 type handshakeReader struct {
 	rest  []byte
 	short bool
@@ -102,7 +103,7 @@ func (f *handshakeReader) text() string {
 	return text
 }
 
-// takeBytes returns the next n bytes, or nil if fewer are left.
+// takeBytes returns the next n bytes. It returns nil if fewer bytes are left.
 func (f *handshakeReader) takeBytes(n int) []byte {
 	if n < 0 || n > len(f.rest) {
 		f.rest, f.short = nil, true
@@ -113,7 +114,7 @@ func (f *handshakeReader) takeBytes(n int) []byte {
 	return b
 }
 
-// atLeast returns the next n bytes, or n zero bytes if fewer are left.
+// atLeast returns the next n bytes. If fewer bytes are left, it returns n zero bytes.
 func (f *handshakeReader) atLeast(n int) []byte {
 	if b := f.takeBytes(n); b != nil {
 		return b
@@ -121,8 +122,9 @@ func (f *handshakeReader) atLeast(n int) []byte {
 	return make([]byte, n)
 }
 
-// Refusal checks a client that has a valid namespace and rank (pmix-wire.md 3.3). It returns Success, or
-// the status to reply and a text that follows "PMIx client VERSION". uid is the user ID of the ranks.
+// Refusal decides whether to accept a client whose namespace and rank are valid (pmix-wire.md 3.3). It
+// returns Success, or the status to reply with and a text for messages that follows "PMIx client VERSION".
+// uid is the user ID of the ranks.
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:
@@ -143,7 +145,8 @@ func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	return Success, ""
 }
 
-// Major returns the major version of the client's library, or 0 if it names none (rule PMIX-46).
+// Major returns the major version of the client's library, or 0 if the handshake does not contain it (rule
+// PMIX-46).
 func (h *Handshake) Major() int {
 	major := 0
 	for _, c := range strings.TrimPrefix(h.Version, "v") {
@@ -155,8 +158,8 @@ func (h *Handshake) Major() int {
 	return major
 }
 
-// AppendWelcome appends the reply to a handshake, which has no header: the status, and the index of the
-// client on this server.
+// AppendWelcome appends the reply to a handshake. The reply has no header; it consists of the status and the
+// index of the client on this server.
 func AppendWelcome(dst []byte, s Status, index uint32) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, uint32(s))
 	return binary.BigEndian.AppendUint32(dst, index)

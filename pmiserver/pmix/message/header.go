@@ -14,7 +14,7 @@ const (
 	MaxReply     = 16<<20 - 64 // body that a client of PMIx 3.x can still read (PMIX-23)
 )
 
-// A Header precedes each message after the handshake.
+// A Header is the first part of each message after the handshake.
 type Header struct {
 	Index int32  // index of the client, from the reply to its handshake
 	Tag   uint32 // same in a request and its reply
@@ -31,7 +31,7 @@ func ParseHeader(b [HeaderSize]byte) (Header, error) {
 	return Header{int32(binary.BigEndian.Uint32(b[:])), binary.BigEndian.Uint32(b[4:]), int(size)}, nil
 }
 
-// AppendHeader appends the header of a reply with a body of size bytes, at most math.MaxUint32.
+// AppendHeader appends the header of a reply whose body has size bytes. size must not exceed math.MaxUint32.
 func AppendHeader(dst []byte, tag uint32, size int) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, 0) // index; clients ignore it
 	dst = binary.BigEndian.AppendUint32(dst, tag)
@@ -39,12 +39,12 @@ func AppendHeader(dst []byte, tag uint32, size int) []byte {
 	return append(dst, 0, 0, 0, 0)
 }
 
-// NewReply begins the reply to the request with a tag: a header without the size. Append the body, then
-// call FinishReply.
+// NewReply begins the reply to the request with the given tag. It returns a header without the size. The
+// caller appends the body and then calls FinishReply.
 func NewReply(tag uint32) []byte { return AppendHeader(nil, tag, 0) }
 
-// FinishReply sets the size of a reply. If the body is above MaxReply, it becomes the status NoMemory, and
-// fits is false (rule PMIX-23).
+// FinishReply sets the size of a reply. If the body is larger than MaxReply, it is replaced by the status
+// NoMemory, and fits is false (rule PMIX-23).
 func FinishReply(reply []byte) (finished []byte, fits bool) {
 	size := len(reply) - HeaderSize
 	if fits = size <= MaxReply; !fits {

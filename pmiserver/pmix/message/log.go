@@ -2,22 +2,22 @@ package message
 
 import "remshell/pmiserver/pmix/bfrops"
 
-// A LogText is a text that a rank asks to print (pmix-wire.md 6.12).
+// A LogText is a text that a rank wants mpiexec to print (pmix-wire.md 6.12).
 type LogText struct {
 	Stdout bool   // print it to the rank's standard output, else to its standard error
 	Text   string // cut after MaxLogText bytes
 	Topic  Topic
 }
 
-// MaxLogText is the largest number of bytes of a text that are printed.
+// MaxLogText is the largest number of bytes of one text that are printed.
 const MaxLogText = 64 << 10
 
-// A Topic identifies a help text by its file and its name in the file. The same text from many ranks is
-// printed once. A text without a file has no topic (rule PMIX-48).
+// A Topic identifies a help text by its file and its name in the file. If many ranks send a text with the
+// same topic, it is printed once. A text that is not from a file has no topic (rule PMIX-48).
 type Topic struct{ File, Name string }
 
-// Texts returns the texts to print. all is false if the request asks for anything else, such as the
-// system log or mail.
+// Texts returns the texts that the request asks to print. all is false if the request also asks for something
+// else, such as the system log or mail.
 func (l *Log) Texts() (texts []LogText, all bool) {
 	file, _ := l.Directives.text("pmix.log.key")
 	name, _ := l.Directives.text("pmix.log.val")
@@ -41,8 +41,8 @@ func (l *Log) Texts() (texts []LogText, all bool) {
 	return texts, all
 }
 
-// helpText decodes a help text in the form of Open MPI 4: its file and name, whether its placeholders have been
-// filled in, and the text. If they have not been filled in, Text is empty.
+// helpText decodes a help text in the form that Open MPI 4 sends: its file and name, whether its placeholders
+// have been filled in, and the text itself. If they have not been filled in, Text is empty.
 func helpText(v bfrops.Value) (text LogText, ok bool) {
 	blob, ok := v.Blob()
 	if !ok {

@@ -26,17 +26,17 @@ func (o Options) flag(key string) bool {
 	return found && v.Flag()
 }
 
-// Collect reports whether a fence distributes the committed data of all its ranks.
+// Collect reports whether a fence is to distribute the data that its ranks have committed.
 func (o Options) Collect() bool { return o.flag("pmix.collect") }
 
-// Immediate reports whether a Get is answered from data that is already here, without waiting.
+// Immediate reports whether a Get must be answered without waiting, from data that the server already has.
 func (o Options) Immediate() bool { return o.flag("pmix.immediate") }
 
-// ContextID reports whether a PMIx group needs a context ID.
+// ContextID reports whether the client wants a context ID for a PMIx group.
 func (o Options) ContextID() bool { return o.flag("pmix.grp.actxid") }
 
-// Timeout returns how long the client waits, or 0 without a limit. It is encoded in whole seconds, as a
-// number of any type (rule PMIX-27).
+// Timeout returns how long the client is willing to wait, or 0 for no limit. It is encoded in whole seconds,
+// as a number of any type (rule PMIX-27).
 func (o Options) Timeout() time.Duration {
 	v, _ := o.Find("pmix.timeout")
 	seconds, ok := v.Number()
@@ -46,7 +46,8 @@ func (o Options) Timeout() time.Duration {
 	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 }
 
-// Wait reports whether a Lookup waits, and for how many of its keys. 0 keys means all (rule PMIX-40).
+// Wait returns whether a Lookup waits until names are published, and for how many of its keys it waits. 0
+// keys means all (rule PMIX-40).
 func (o Options) Wait() (keys int, mustWait bool) {
 	v, found := o.Find("pmix.wait")
 	if !found || v.Type == bfrops.Bool || v.Type == bfrops.Undefined {
@@ -59,7 +60,7 @@ func (o Options) Wait() (keys int, mustWait bool) {
 // A Range says which processes may receive an event or find a published name.
 type Range uint8
 
-// The ranges by which a client limits the receivers of an event.
+// These are the ranges by which a client limits who receives an event.
 const (
 	OnNode      Range = 2 // processes of the same node
 	InNamespace Range = 3
@@ -68,12 +69,12 @@ const (
 	ListedProcs Range = 6 // processes of a list
 )
 
-// IsForNobody reports whether an event of this range goes to no client: it is for the resource manager
-// or the process itself, or the range is invalid.
+// IsForNobody reports whether an event with this range is sent to no client. That is so if it is meant for
+// the resource manager or the process itself, or if the range is invalid.
 func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
-// Range returns which processes may find the names of a Publish; InJob if none is given. In a Lookup the
-// range has no meaning: Open MPI 5.0 sends uninitialized memory there.
+// Range returns which processes may find the names of a Publish. The default is InJob. For a Lookup the range
+// has no meaning, because Open MPI 5.0 sends uninitialized memory there.
 func (o Options) Range() Range {
 	if n, ok := o.uint8Option("pmix.range"); ok {
 		return Range(n)
@@ -84,8 +85,8 @@ func (o Options) Range() Range {
 // A Persistence says how long a published name is kept.
 type Persistence uint8
 
-// FirstRead removes a name after the first look-up that finds it. With any other persistence the name is
-// kept until the job ends (rule PMIX-41).
+// FirstRead means that a name is removed after the first look-up that finds it. With any other persistence,
+// the name is kept until the job ends (rule PMIX-41).
 const FirstRead Persistence = 1
 
 // Persistence returns how long the names of a Publish are kept.
@@ -100,7 +101,7 @@ func (o Options) uint8Option(key string) (uint8, bool) {
 	return uint8(n), ok && 0 <= n && n <= math.MaxUint8
 }
 
-// Data returns the names and values of a Publish: all infos whose keys do not begin with "pmix.".
+// Data returns the names and values to publish, which are all infos whose keys do not begin with "pmix.".
 func (o Options) Data() (data []bfrops.Pair) {
 	for _, i := range o {
 		if !strings.HasPrefix(i.Key, "pmix.") {

@@ -7,21 +7,20 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A Request is a client's request: one of the structs of this package. Each has the fields of its
-// message in their order.
+// A Request is a request of a client. It is one of the structs of this package, whose fields are those of the
+// message, in the same order.
 type Request interface {
 	read(*bfrops.Reader)
 	trace(*traceLine)
 }
 
-// A commandEntry is a PMIx command: its name, and its request if it is supported.
+// A commandEntry describes a PMIx command: its name and, if the command is supported, its request.
 type commandEntry struct {
 	name string
 	make func() Request // nil if the command is not supported
 }
 
-// commands lists the commands by number, in the order of pmix-wire.md 6. Commands that are not listed
-// are not supported.
+// commands describes the supported commands. The index is the number of the command (pmix-wire.md 6).
 var commands = [...]commandEntry{
 	0:  {"REQ", func() Request { return new(Req) }},
 	1:  {"ABORT", func() Request { return new(Abort) }},
@@ -57,10 +56,10 @@ var commands = [...]commandEntry{
 	38: {"RESOLVE_NODE", nil},
 }
 
-// deregEventsNumber is the number of DEREGEVENTS, the only command without a reply.
+// deregEventsNumber is the number of the command DEREGEVENTS, which is the only one without a reply.
 const deregEventsNumber = 14
 
-// A Refusal is the error of Parse for a message that is not a valid, supported request.
+// A Refusal is returned by Parse for a message that is not a valid and supported request.
 type Refusal struct {
 	Command string // name of the command, or a description if it is unknown
 	Status  Status // status to reply
@@ -76,8 +75,8 @@ var ErrEmpty = errors.New("a message is empty")
 
 var errUnknown = errors.New("this command is not supported")
 
-// Parse decodes the body of a client's message. Bytes after the last field are ignored, because newer
-// clients may add fields. The error is ErrEmpty or a *Refusal.
+// Parse decodes the body of a client's message. It ignores bytes after the last field, because newer clients
+// may have further fields. The error is ErrEmpty or a *Refusal.
 func Parse(body []byte) (Request, error) {
 	if len(body) == 0 {
 		return nil, ErrEmpty

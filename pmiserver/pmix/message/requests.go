@@ -6,14 +6,15 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Req is the request for the job info of the client's own group: its ranks and nodes (pmix-wire.md 6.1).
+// Req is a request for the job info of the client's own group, which describes its ranks and nodes
+// (pmix-wire.md 6.1).
 type Req struct{}
 
 func (*Req) read(*bfrops.Reader) {}
 
 func (*Req) trace(*traceLine) {}
 
-// Abort is the request that ends the job (pmix-wire.md 6.6).
+// Abort is a request to end the job (pmix-wire.md 6.6).
 type Abort struct {
 	Code    int32
 	Message string // "N/A" or empty: no message
@@ -31,20 +32,19 @@ func (a *Abort) trace(l *traceLine) {
 	l.procs(a.Procs)
 }
 
-// Commit is the request that publishes the data that the client has put since its last commit (pmix-wire.md
-// 6.2).
+// Commit is a request to publish the data that the client has put since its last commit (pmix-wire.md 6.2).
 type Commit struct {
 	Parts []CommitPart // empty if nothing was put
 }
 
-// A CommitPart is the committed data for one scope.
+// A CommitPart is the part of the committed data that has one scope.
 type CommitPart struct {
 	Scope Scope
 	Pairs []byte   // encoded key-value pairs, as sent
 	Keys  []string // keys of the pairs, in their order
 }
 
-// A Scope says which ranks may read data that was put.
+// A Scope says which ranks may read data that a rank has put.
 type Scope uint8
 
 // These are the scopes of a Commit. A client sends data for all ranks in both scopes.
@@ -70,7 +70,8 @@ func (c *Commit) trace(l *traceLine) {
 	}
 }
 
-// keysOf returns the keys of encoded pairs. If the pairs are malformed, it makes r fail (rule PMIX-28).
+// keysOf returns the keys of encoded pairs. If the pairs are malformed, r reports an error from then on (rule
+// PMIX-28).
 func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	inner := bfrops.NewReader(pairs)
 	for inner.More() {
@@ -82,8 +83,8 @@ func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	return keys
 }
 
-// Fence is the request that waits for all processes of a set. With Collect it also exchanges the data that
-// they have committed (pmix-wire.md 6.3).
+// Fence is a request to wait for all processes of a set. With the option Collect, the processes also exchange
+// the data that they have committed (pmix-wire.md 6.3).
 type Fence struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Collect, Timeout
@@ -93,7 +94,7 @@ func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = nonEmptyProcs(r), 
 
 func (f *Fence) trace(l *traceLine) { l.procs(f.Procs); l.options(f.Options) }
 
-// nonEmptyProcs reads a list of processes, and makes r fail if it is empty.
+// nonEmptyProcs reads a list of processes. If the list is empty, r reports an error from then on.
 func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	procs := r.Procs()
 	if len(procs) == 0 && r.Err() == nil {
@@ -102,7 +103,7 @@ func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	return procs
 }
 
-// Get is the request for data that a rank has committed, or for job info about it (pmix-wire.md 6.4).
+// Get is a request for data that a rank has committed, or for job info about a rank (pmix-wire.md 6.4).
 type Get struct {
 	Namespace string
 	Rank      bfrops.Rank
@@ -124,14 +125,15 @@ func (g *Get) trace(l *traceLine) {
 	l.options(g.Options)
 }
 
-// Finalize is the request that ends the client's use of PMIx (pmix-wire.md 6.5).
+// Finalize is a request to end the client's use of PMIx (pmix-wire.md 6.5).
 type Finalize struct{}
 
 func (*Finalize) read(*bfrops.Reader) {}
 
 func (*Finalize) trace(*traceLine) {}
 
-// Publish is the request that publishes values under names, for other ranks to look up (pmix-wire.md 6.8).
+// Publish is a request to publish values under names, so that other ranks can look them up (pmix-wire.md
+// 6.8).
 type Publish struct {
 	UID   uint32
 	Infos Options // options ("pmix." keys) and the data (all other keys)
@@ -141,7 +143,7 @@ func (p *Publish) read(r *bfrops.Reader) { p.UID, p.Infos = r.Uint32(), r.Infos(
 
 func (p *Publish) trace(l *traceLine) { l.options(p.Infos) }
 
-// Lookup is the request for published values (pmix-wire.md 6.8).
+// Lookup is a request for published values (pmix-wire.md 6.8).
 type Lookup struct {
 	UID     uint32
 	Keys    []string
@@ -152,7 +154,7 @@ func (l *Lookup) read(r *bfrops.Reader) { l.UID, l.Keys, l.Options = r.Uint32(),
 
 func (l *Lookup) trace(line *traceLine) { line.keys(l.Keys); line.options(l.Options) }
 
-// Unpublish is the request that removes published names (pmix-wire.md 6.8).
+// Unpublish is a request to remove published names (pmix-wire.md 6.8).
 type Unpublish struct {
 	UID     uint32
 	Keys    []string
@@ -165,7 +167,7 @@ func (u *Unpublish) read(r *bfrops.Reader) {
 
 func (u *Unpublish) trace(l *traceLine) { l.keys(u.Keys); l.options(u.Options) }
 
-// Spawn is the request that starts programs as a new group (pmix-wire.md 6.9).
+// Spawn is a request to start programs as a new group of ranks (pmix-wire.md 6.9).
 type Spawn struct {
 	Options  Options
 	Programs []bfrops.Program // at least 1
@@ -180,8 +182,8 @@ func (s *Spawn) trace(l *traceLine) {
 	l.options(s.Options)
 }
 
-// Connect is the request that waits for all processes of a set. From then on they know each other's job
-// info, and an abort of one group ends all (pmix-wire.md 6.10).
+// Connect is a request to wait for all processes of a set. When all have called it, they know each other's
+// job info, and an abort of one group ends all of them (pmix-wire.md 6.10).
 type Connect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
@@ -191,7 +193,8 @@ func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = nonEmptyProcs(r)
 
 func (c *Connect) trace(l *traceLine) { l.procs(c.Procs); l.options(c.Options) }
 
-// Disconnect waits for all processes of a set that is connected, and undoes Connect (pmix-wire.md 6.10).
+// Disconnect is a request to wait for all processes of a connected set, and then to undo Connect
+// (pmix-wire.md 6.10).
 type Disconnect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
@@ -201,7 +204,7 @@ func (d *Disconnect) read(r *bfrops.Reader) { d.Procs, d.Options = nonEmptyProcs
 
 func (d *Disconnect) trace(l *traceLine) { l.procs(d.Procs); l.options(d.Options) }
 
-// Notify is the request that sends an event to other ranks (pmix-wire.md 6.7).
+// Notify is a request to send an event to other ranks (pmix-wire.md 6.7).
 type Notify struct {
 	Event Status
 	Range Range
@@ -212,8 +215,8 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
-// Targets returns the processes that the range ListedProcs names. ok is false if the request has no
-// such list.
+// Targets returns the processes to which an event with the range ListedProcs is to be sent. ok is false if
+// the request has no such list.
 func (n *Notify) Targets() (procs []bfrops.Proc, ok bool) {
 	v, _ := n.Infos.Find("pmix.evrange")
 	return v.Procs()
@@ -224,8 +227,8 @@ func (n *Notify) trace(l *traceLine) {
 	l.options(n.Infos)
 }
 
-// RegEvents is the request that registers the event codes that the client wants to receive. Without codes
-// it registers a default handler, for events that no other handler takes (pmix-wire.md 6.7).
+// RegEvents is a request to register event codes that the client wants to receive. Without codes it registers
+// a default handler, for events that no other handler receives (pmix-wire.md 6.7).
 type RegEvents struct {
 	Codes   []int32
 	Options Options
@@ -235,7 +238,8 @@ func (e *RegEvents) read(r *bfrops.Reader) { e.Codes, e.Options = r.Statuses(), 
 
 func (e *RegEvents) trace(l *traceLine) { l.events(e.Codes); l.options(e.Options) }
 
-// DeregEvents removes codes that RegEvents registered. It has no reply (pmix-wire.md 6.7).
+// DeregEvents is a request to remove event codes that RegEvents has registered. It has no reply (pmix-wire.md
+// 6.7).
 type DeregEvents struct {
 	Codes []int32 // at most bfrops.MaxInfos
 }
@@ -252,7 +256,7 @@ func (e *DeregEvents) read(r *bfrops.Reader) {
 
 func (e *DeregEvents) trace(l *traceLine) { l.events(e.Codes) }
 
-// Query is the request for information about the job or the system (pmix-wire.md 6.13).
+// Query is a request for information about the job or the system (pmix-wire.md 6.13).
 type Query struct {
 	Questions []bfrops.Question
 }
@@ -266,7 +270,7 @@ func (q *Query) trace(l *traceLine) {
 	}
 }
 
-// Log is the request to print texts (pmix-wire.md 6.12).
+// Log is a request to print texts (pmix-wire.md 6.12).
 type Log struct {
 	Time       int64 // seconds since 1970, mostly 0
 	Data       Options
@@ -277,7 +281,7 @@ func (l *Log) read(r *bfrops.Reader) { l.Time, l.Data, l.Directives = r.Time(), 
 
 func (l *Log) trace(line *traceLine) { line.options(l.Data); line.options(l.Directives) }
 
-// JobControl asks to control processes, or to remove files after a process has ended (pmix-wire.md
+// JobControl is a request to control processes, or to remove files after a process has ended (pmix-wire.md
 // 6.14).
 type JobControl struct {
 	Procs      []bfrops.Proc // empty: all processes
@@ -288,7 +292,8 @@ func (j *JobControl) read(r *bfrops.Reader) { j.Procs, j.Directives = r.Procs(),
 
 func (j *JobControl) trace(l *traceLine) { l.procs(j.Procs); l.options(j.Directives) }
 
-// GroupConstruct waits for all processes of a set, and makes them a PMIx group (pmix-wire.md 6.11).
+// GroupConstruct is a request to wait for all processes of a set, and to make them a PMIx group (pmix-wire.md
+// 6.11).
 type GroupConstruct struct {
 	ID      string // at most bfrops.MaxKey bytes
 	Procs   []bfrops.Proc
@@ -305,7 +310,8 @@ func (g *GroupConstruct) trace(l *traceLine) {
 	l.options(g.Options)
 }
 
-// GroupDestruct waits for all processes of a PMIx group, and removes the group (pmix-wire.md 6.11).
+// GroupDestruct is a request to wait for all processes of a PMIx group, and to remove the group (pmix-wire.md
+// 6.11).
 type GroupDestruct struct {
 	ID      string        // at most bfrops.MaxKey bytes
 	Procs   []bfrops.Proc // empty from clients of version 4: the members that constructed the group

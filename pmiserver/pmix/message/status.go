@@ -19,8 +19,8 @@ const (
 	Duplicate         Status = -53
 )
 
-// ModelDeclared is the event by which a library declares its programming model. It is delivered to no
-// other process (pmix-wire.md 6.7).
+// ModelDeclared is the event by which a library declares its programming model. It is not delivered to other
+// processes (pmix-wire.md 6.7).
 const ModelDeclared Status = -147
 
 var statusNames = map[Status]string{

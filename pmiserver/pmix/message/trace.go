@@ -24,7 +24,7 @@ func Trace(r Request) string {
 	return strings.Join(line, " ")
 }
 
-// requestNames has the command name of each request type.
+// requestNames maps the type of each request to the name of its command.
 var requestNames = func() map[reflect.Type]string {
 	names := make(map[reflect.Type]string)
 	for _, c := range commands {
@@ -38,14 +38,14 @@ var requestNames = func() map[reflect.Type]string {
 // NameOf returns the command name of a request, such as FENCE.
 func NameOf(r Request) string { return requestNames[reflect.TypeOf(r)] }
 
-// namespaceSecret matches the random digits of a namespace, with which a client authenticates. It is
-// compiled at first use, because most jobs trace nothing.
+// namespaceSecret matches the random digits in a namespace, by which a client authenticates. The expression
+// is compiled when it is first used, because most jobs trace nothing.
 var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
-// HideSecrets replaces the random digits of all namespaces in a text: rs-..@1.
+// HideSecrets replaces the random digits of all namespaces in a text, so that a namespace reads rs-..@1.
 func HideSecrets(text string) string { return namespaceSecret().ReplaceAllString(text, "rs-..$1") }
 
-// These are the limits of the items and bytes that a trace line shows.
+// These are the largest numbers of items and bytes that a trace line shows.
 const (
 	maxTracedBytes = 32 // bytes of a value
 	maxTracedItems = 8  // elements of a list
@@ -56,7 +56,8 @@ type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// addFirst appends the first maxTracedItems elements, and the number of the others.
+// addFirst appends the first maxTracedItems elements to a trace line, and the number of the remaining ones.
+// format formats one element.
 func addFirst[T any](l *traceLine, all []T, format func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, format(one))
@@ -95,7 +96,7 @@ func procText(p bfrops.Proc) string {
 	return fmt.Sprintf("%s:%d", quoteUnlessPlain(p.Namespace), p.Rank)
 }
 
-// optionText formats an option without the prefix "pmix.", and without its value if that is true.
+// optionText formats an option. It leaves out the prefix "pmix.", and also the value if that is true.
 func optionText(i bfrops.Info) string {
 	key := quoteUnlessPlain(strings.TrimPrefix(i.Key, "pmix."))
 	if v := valueText(i.Value); v != "true" {
@@ -104,7 +105,8 @@ func optionText(i bfrops.Info) string {
 	return key
 }
 
-// valueText formats a value by its type, or its bytes in hexadecimal.
+// valueText formats a value according to its type. If the type is unknown, it formats the bytes in
+// hexadecimal.
 func valueText(v bfrops.Value) string {
 	if text, ok := v.Text(); ok {
 		return quote(text)
@@ -132,7 +134,7 @@ func quote(text string) string {
 	return cutBytes([]byte(HideSecrets(text)), func(b []byte) string { return strconv.Quote(string(b)) })
 }
 
-// cutBytes formats at most maxTracedBytes bytes. If there are more, it appends their number.
+// cutBytes formats up to maxTracedBytes bytes. If there are more, it appends their total number.
 func cutBytes(b []byte, format func([]byte) string) string {
 	if len(b) <= maxTracedBytes {
 		return format(b)
@@ -140,7 +142,7 @@ func cutBytes(b []byte, format func([]byte) string) string {
 	return fmt.Sprintf("%s... (%d bytes)", format(b[:maxTracedBytes]), len(b))
 }
 
-// quoteUnlessPlain hides secrets in a word, and quotes it unless it is a plain word.
+// quoteUnlessPlain hides secrets in a word, and puts the word in quotes unless it has only plain characters.
 func quoteUnlessPlain(word string) string {
 	word = HideSecrets(word)
 	if word == "" || len(strconv.Quote(word)) != len(word)+len(`""`) || strings.ContainsAny(word, " =") {
