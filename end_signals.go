@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// repeatWindow is how soon after a SIGTERM or SIGHUP another one counts as a repetition of it.
+// repeatWindow is the maximum time between a SIGTERM or SIGHUP and a further one that counts as a repetition.
 const repeatWindow = 250 * time.Millisecond
 
 /*
 An endSignals recognizes repetitions of SIGTERM and SIGHUP. A second signal ends the ranks without a grace
-period (rule SIG-3). But many senders send two and mean one. timeout(1) signals its child and then its own
-process group. When a terminal is closed, the shell signals its jobs, and then the kernel the foreground.
-systemd ends a session with SIGTERM and SIGHUP.
+period (rule SIG-3). But many senders send two signals for a single request. timeout(1) signals its child and then
+its own process group. When a terminal is closed, the shell signals its jobs, and then the kernel signals the
+foreground process group. systemd ends a session with SIGTERM and SIGHUP.
 */
 type endSignals struct{ last time.Time } // time of the last signal that was no repetition
 
-// isRepeat reports whether signal s, received at this time, repeats the signal before it.
+// isRepeat reports whether signal s, received at the time at, is a repetition of the previous signal.
 func (e *endSignals) isRepeat(s os.Signal, at time.Time) bool {
 	if s != syscall.SIGTERM && s != syscall.SIGHUP {
 		return false

@@ -8,25 +8,26 @@ import (
 	"time"
 )
 
-// A hardExit ends mpiexec if other goroutines hang (rule TRUST-34). It counts SIGINT, SIGTERM and SIGHUP
-// itself, and exits if mpiexec still runs after the last one. It takes no lock and waits for no other
-// goroutine, so nothing that hangs can block it.
+// A hardExit ends mpiexec even if other goroutines hang (rule TRUST-34). It counts SIGINT, SIGTERM and SIGHUP
+// itself. If mpiexec still runs some time after the last signal that countSignal counts, it exits. It takes no lock
+// and waits for no other goroutine, so a goroutine that hangs cannot block it.
 type hardExit struct {
 	interruptCount, endCount int
 
 	restoreTerminal atomic.Pointer[func()] // restores the user's terminal; nil: it was not changed
 }
 
-// These are the times that hardExit leaves for ending the ranks.
+// These are the times that a hardExit waits, so that mpiexec can end the ranks.
 const (
 	hardExitPatience  = 5 * time.Second        // from the second SIGTERM until the exit, for ending the ranks
 	hardExitFlushTime = 300 * time.Millisecond // from the message until the exit
 )
 
-// hardExitMessage is printed before the exit.
+// hardExitMessage is the message that is printed before the exit.
 const hardExitMessage = "mpiexec: exiting at once; the hosts end the remaining ranks by themselves\n"
 
-// countSignal counts a signal. last is true for the last one. delay is then the time until the exit.
+// countSignal counts a signal. last is true if this is the last signal before the exit. In that case delay is the
+// time until the exit.
 func (r *hardExit) countSignal(s syscall.Signal) (delay time.Duration, last bool) {
 	if s == syscall.SIGINT {
 		r.interruptCount++
@@ -36,7 +37,7 @@ func (r *hardExit) countSignal(s syscall.Signal) (delay time.Duration, last bool
 	return hardExitPatience, r.endCount == 2
 }
 
-// watchSignals counts signals, and exits after the last one.
+// watchSignals counts signals. After the last one, it waits for the delay that countSignal returns and then exits.
 func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	var due <-chan time.Time
 	var ends endSignals
@@ -57,8 +58,8 @@ func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	}
 }
 
-// exitNow prints hardExitMessage, restores the terminal, and exits after hardExitFlushTime. Until then
-// other goroutines can still kill the ranks on the hosts. The time begins when the goroutine that prints
+// exitNow prints hardExitMessage, restores the terminal, and exits after hardExitFlushTime. During this time other
+// goroutines can still kill the ranks on the hosts. The time begins when the goroutine that prints the message
 // runs, which may be late on a busy machine.
 func (r *hardExit) exitNow(code int) {
 	printing := make(chan struct{})
@@ -77,7 +78,7 @@ func (r *hardExit) exitNow(code int) {
 // setRestoreTerminal sets the function that restores the terminal.
 func (r *hardExit) setRestoreTerminal(restore func()) { r.restoreTerminal.Store(&restore) }
 
-// start starts a goroutine that watches the signals.
+// start starts a goroutine that counts the signals.
 func (r *hardExit) start() {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

@@ -16,7 +16,7 @@ import (
 	"remshell/cli"
 )
 
-// stopProcess stops this process for ^Z. A test replaces it with a function that never returns.
+// stopProcess stops this process when the user types ^Z. A test replaces it with a function that never returns.
 var stopProcess = suspend
 
 func main() {

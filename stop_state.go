@@ -8,9 +8,9 @@ import (
 )
 
 /*
-A stopState records whether mpiexec should still stop itself after SIGTSTP. mpiexec stops its ranks first.
-SIGCONT may arrive before that is done. A batch system suspends and resumes all processes of a job, one
-host after the other, and sends each signal only once:
+A stopState records whether mpiexec should still stop itself after SIGTSTP. mpiexec stops its ranks first, and
+SIGCONT may arrive before all ranks have stopped. In that case mpiexec must not stop itself. A batch system suspends
+and resumes all processes of a job, one host after the other, and sends each signal only once:
 
 	batch system --- TSTP ---> mpiexec --- stop ---> ranks
 	             --- CONT --->         (not stopped itself)
@@ -18,7 +18,7 @@ host after the other, and sends each signal only once:
 */
 type stopState struct{ continued atomic.Bool }
 
-// relay forwards signals in order, without repetitions. It records whether SIGTSTP or SIGCONT came last.
+// relay forwards signals in order, without repetitions. It records whether the last signal was SIGTSTP or SIGCONT.
 func (p *stopState) relay(received <-chan os.Signal, target chan<- os.Signal) {
 	var ends endSignals
 	for s := range received {

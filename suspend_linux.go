@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// suspend stops this process with SIGTSTP and the default action. The kernel then decides as for any
-// program: it does not stop a process in an orphaned process group, which no shell could continue.
+// suspend stops this process with SIGTSTP and the signal's default action. The kernel then decides as for any
+// program. It does not stop a process in an orphaned process group, since no shell could continue the process.
 //
-// Go keeps its handler of a signal even after signal.Reset (runtime, sigdisable). So suspend sets the
-// default action with a system call, and then the handler again. It sends the signal to the calling
-// thread, which handles the signal on return from the system call, before the handler is set again.
+// Go keeps its handler for a signal even after signal.Reset (runtime, sigdisable). So suspend sets the default
+// action with a system call, and later the handler again. It sends the signal to the calling thread. The thread
+// handles the signal when it returns from the system call, before the handler is set again.
 func suspend() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -23,7 +23,7 @@ func suspend() {
 	setStopAction(&before, &byDefault)
 }
 
-// setStopAction sets the action for SIGTSTP and stores the former one in old. It returns false if that
+// setStopAction sets the action for SIGTSTP to set and stores the previous action in old. It returns false if this
 // fails.
 func setStopAction(set, old *[4]uint64) bool {
 	const setSize = 8 // size of the kernel's signal set, in bytes

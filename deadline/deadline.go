@@ -1,9 +1,9 @@
 /*
 Package deadline limits how long this process waits for another host.
 
-Each step toward a host has its own time limit. Steps are the connection and login, the first output of the shell,
-the transfer of the program, the greeting, and each reply. Data from the host does not extend the limit. So a host
-gains nothing by sending a byte each second. Two things extend the limit:
+Each step of the communication with a host has its own time limit. Steps are the connection and login, the first output
+of the shell, the transfer of the program, the greeting, and each reply. Data from the host does not extend the limit.
+So a host gains nothing by sending a byte each second. Two things extend the limit:
 
   - Each byte that the host has accepted gives back the time that it needs at MinRate.
   - Pauses that are not the host's fault do not count.
@@ -25,13 +25,13 @@ import (
 	"time"
 )
 
-// MinRate is the rate at which a host must accept data, in bytes per second.
+// MinRate is the minimum rate at which a host must accept data, in bytes per second.
 const MinRate = 10_000
 
 // TimeFor returns the time that a host may take to accept n bytes.
 func TimeFor(n int) time.Duration { return time.Duration(n) * (time.Second / MinRate) }
 
-// A Deadline ends a context when a step has taken too long.
+// A Deadline ends its context when a step has taken too long.
 type Deadline struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -47,9 +47,9 @@ type Deadline struct {
 	paused int
 }
 
-// New begins the first step. The Deadline's context ends with parent, or with cause when the step has taken longer
-// than limit. stopped returns for how long in total this process was stopped (^Z). That time does not count. If
-// stopped is nil, the process is assumed never to stop.
+// New returns a Deadline and begins the first step. The Deadline's context ends when parent ends, or with the cause
+// cause when the step has taken longer than limit. stopped returns the total time for which this process was
+// stopped (^Z). That time does not count. If stopped is nil, the process is assumed never to be stopped.
 func New(parent context.Context, limit time.Duration, cause error, stopped func() time.Duration) *Deadline {
 	if stopped == nil {
 		stopped = func() time.Duration { return 0 }
@@ -62,7 +62,8 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 	return d
 }
 
-// check ends the context if no time is left. The limit may have been extended since the timer was set.
+// check ends the context if no time is left. Time may be left, because the limit may have been extended after the
+// timer was set.
 func (d *Deadline) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -73,14 +74,14 @@ func (d *Deadline) check() {
 	d.cancel(d.cause)
 }
 
-// setTimer sets the timer, unless the deadline is paused. The caller holds d.mu.
+// setTimer sets the timer, unless the deadline is paused. The caller must hold d.mu.
 func (d *Deadline) setTimer(remaining time.Duration) {
 	if d.paused == 0 && d.ctx.Err() == nil {
 		d.timer.Reset(max(remaining, 0))
 	}
 }
 
-// updateLeft updates left to the current time and returns it. The caller holds d.mu.
+// updateLeft subtracts the time that has passed from left and returns left. The caller must hold d.mu.
 func (d *Deadline) updateLeft() time.Duration {
 	now, slept := time.Now(), d.stopped()
 	if d.paused == 0 {
@@ -90,7 +91,8 @@ func (d *Deadline) updateLeft() time.Duration {
 	return d.left
 }
 
-// Context returns the context. It ends with the deadline, or with the parent given to New.
+// Context returns the Deadline's context. It ends when the time limit of a step has passed, or when the parent
+// context that was passed to New ends.
 func (d *Deadline) Context() context.Context { return d.ctx }
 
 // BeginStep begins the next step. limit is its time limit.
@@ -102,15 +104,15 @@ func (d *Deadline) BeginStep(limit time.Duration) {
 	d.setTimer(limit)
 }
 
-// CountTaken gives back the time that the host needed to accept n bytes. The remaining time never exceeds the limit
-// of the step.
+// CountTaken extends the step by the time that the host may take to accept n bytes. The remaining time never
+// exceeds the limit of the step.
 func (d *Deadline) CountTaken(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = min(d.updateLeft()+TimeFor(n), d.limit)
 }
 
-// Pause stops the clock until resume is called. Pauses may overlap.
+// Pause stops the clock until resume is called. Several pauses may overlap.
 func (d *Deadline) Pause() (resume func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +135,7 @@ func (d *Deadline) Left() time.Duration {
 	return d.updateLeft()
 }
 
-// Stop ends the context at once. Call it when nothing waits for the host any more.
+// Stop ends the context at once. The caller must call Stop when nothing waits for the host any more.
 func (d *Deadline) Stop() {
 	d.timer.Stop()
 	d.cancel(nil)

@@ -1,10 +1,10 @@
 /*
-Package idset has sets of small numbers: CPUs, NUMA nodes, slots, ranks, GPUs.
+Package idset provides sets of small numbers, such as CPUs, NUMA nodes, slots, ranks and GPUs.
 
 	"0-3,8"  --Parse-->  []int{0, 1, 2, 3, 8}  --New-->  Set  --String-->  "0-3,8"
 
-The text is the kernel's list format (cpuset(7)). In JSON a Set is an array of numbers, as []int is, or null
-if it is nil. A Set and an []int can be assigned to each other.
+The text has the kernel's list format (cpuset(7)). In JSON a Set is an array of numbers, as []int is, or null
+if the Set is nil. A Set can be assigned to an []int and vice versa.
 */
 package idset
 
@@ -18,8 +18,8 @@ import (
 // A Set is a list of numbers in ascending order without duplicates. The nil Set is empty.
 type Set []int
 
-// New returns the set of numbers, which may be in any order. It does not change numbers. Without numbers it returns
-// nil.
+// New returns the set of the given numbers, which may be in any order. It does not change its argument. It returns
+// nil if there are no numbers.
 func New(numbers ...int) Set {
 	return Set(slices.Compact(slices.Sorted(slices.Values(numbers))))
 }
@@ -48,7 +48,7 @@ func Parse(text string, limit int) (list []int, err error) {
 	return list, nil
 }
 
-// String returns the set in the format of Parse; the empty set is the empty text.
+// String returns the set in the format that Parse accepts. It returns "" for an empty set.
 func (s Set) String() string {
 	var text []byte
 	for i := 0; i < len(s); {
@@ -69,7 +69,7 @@ func (s Set) String() string {
 	return string(text)
 }
 
-// Text returns a list in the format of Parse. The list must be in ascending order without duplicates.
+// Text returns a list in the format that Parse accepts. The list must be in ascending order and without duplicates.
 func Text(ascending []int) string { return Set(ascending).String() }
 
 // Has reports whether n is in the set.

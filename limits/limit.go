@@ -1,11 +1,11 @@
 /*
-Package limits parses limits for a job, a host or a rank: NAME=VALUE, as in batch systems.
+Package limits parses resource limits for a job, a host or a rank in the form NAME=VALUE, as in batch systems.
 
 	"vmem=30mb,walltime=1:30:00"  --Parse-->    Map      by name, in bytes, ns or a count
 	option, variable, cluster file  --Tighten-->  the smallest value of each, and its origin
 	usage above a limit           --Excess-->   text for users, and text as batch systems print it
 
-It does not know jobs and enforces nothing.
+The package knows nothing about jobs and enforces no limits.
 */
 package limits
 
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// A Resource is the name of a limit.
+// A Resource is the name of a resource limit, such as vmem.
 type Resource string
 
 // These are the names of limits (rule RM-55).
@@ -41,7 +41,7 @@ const (
 	NProc    Resource = "nproc"
 )
 
-// A unit is the unit of a limit's value.
+// A unit is the unit of a limit's value, such as bytes or time.
 type unit int
 
 const (
@@ -50,7 +50,7 @@ const (
 	countUnit
 )
 
-// resourceProperties are the properties of a limit.
+// resourceProperties holds the properties of a limit.
 type resourceProperties struct {
 	unit           unit
 	sampled        bool // enforced by sampling processes
@@ -59,8 +59,8 @@ type resourceProperties struct {
 	allowedPerHost bool // a host's administrator may set it, because the host alone can measure it
 }
 
-// propertiesOf has the properties of each limit. Each sampled limit also needs a line in
-// launch/supervise, each kernel limit one in helper/rank; tests check that.
+// propertiesOf lists the properties of each limit. Each sampled limit also needs a line in launch/supervise, and
+// each kernel limit needs a line in helper/rank. Tests check this.
 var propertiesOf = map[Resource]resourceProperties{
 	WallTime: {unit: timeUnit, allowedPerHost: true},
 	CPUTime:  {unit: timeUnit, sampled: true},
@@ -79,24 +79,24 @@ var propertiesOf = map[Resource]resourceProperties{
 	NProc:    {unit: countUnit, kernel: true, mayBeUnlimited: true},
 }
 
-// All returns the names of all limits, sorted.
+// All returns the names of all resource limits, sorted.
 func All() []Resource { return slices.Sorted(maps.Keys(propertiesOf)) }
 
 // IsKnown reports whether a limit with this name exists.
 func (n Resource) IsKnown() bool { return propertiesOf[n].unit != 0 }
 
-// IsSampled reports whether the limit is enforced by sampling processes.
+// IsSampled reports whether mpiexec enforces the limit by sampling the usage of processes.
 func (n Resource) IsSampled() bool { return propertiesOf[n].sampled }
 
-// IsKernelLimit reports whether the kernel enforces the limit, in each process.
+// IsKernelLimit reports whether the kernel enforces the limit in each process.
 func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 
-// IsHostLimit reports whether a host's administrator may set the limit there. The kernel must enforce it, or the
-// helper of that host must be able to measure it. A limit of the whole job is excluded, because one host knows only a
-// part of the job.
+// IsHostLimit reports whether the administrator of a host may set the limit for that host. Such a limit is enforced
+// by the kernel, or the helper of the host can measure it. A limit of the whole job is not a host limit, because
+// one host knows only a part of the job.
 func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
-// Matching returns the limits for whose names match returns true.
+// Matching returns the limits whose names match accepts.
 func (b Map) Matching(match func(Resource) bool) Map {
 	matching := make(Map)
 	for name, value := range b {
@@ -107,17 +107,17 @@ func (b Map) Matching(match func(Resource) bool) Map {
 	return matching
 }
 
-// Unlimited is the value of "unlimited". maxValue is the largest other value.
+// Unlimited is the value of a limit that is "unlimited". maxValue is the largest value of any other limit.
 const (
 	Unlimited = 1 << 61
 	maxValue  = 1 << 60
 )
 
-// A Map has the values of limits by name: sizes in bytes, times in ns, or counts. A resource whose name is missing is
-// not limited.
+// A Map holds the values of limits by name. A value is a size in bytes, a time in ns, or a count. A resource whose
+// name is not in the Map is not limited.
 type Map map[Resource]int64
 
-// AnyMatching reports whether match returns true for the name of any limit.
+// AnyMatching reports whether match accepts the name of at least one limit.
 func (b Map) AnyMatching(match func(Resource) bool) bool {
 	for name := range b {
 		if match(name) {
@@ -130,10 +130,11 @@ func (b Map) AnyMatching(match func(Resource) bool) bool {
 // Names returns the names of the limits, sorted.
 func (b Map) Names() []Resource { return slices.Sorted(maps.Keys(b)) }
 
-// Time returns a time limit, or 0 if there is none.
+// Time returns the value of a time limit, or 0 if there is no such limit.
 func (b Map) Time(name Resource) time.Duration { return time.Duration(b[name]) }
 
-// Numbers returns the limits in bytes, seconds or counts, or as the string "unlimited".
+// Numbers returns the values of the limits. A value is a number of bytes or seconds, a count, or the string
+// "unlimited".
 func (b Map) Numbers() map[Resource]any {
 	numbers := make(map[Resource]any, len(b))
 	for name, value := range b {
@@ -149,7 +150,7 @@ func (b Map) Numbers() map[Resource]any {
 	return numbers
 }
 
-// Minimum returns the smallest value of each limit (rule RM-55).
+// Minimum returns a Map with all limits of the given Maps. Each limit has its smallest value (rule RM-55).
 func Minimum(maps ...Map) Map {
 	strictest := make(Map)
 	for _, bounds := range maps {
@@ -162,11 +163,11 @@ func Minimum(maps ...Map) Map {
 	return strictest
 }
 
-// Origins says which option or file has set each limit.
+// Origins says, for each limit, which option or file has set it.
 type Origins map[Resource]string
 
-// Tighten adds each limit in added to limits if limits lacks it or has a larger value. It records origin as
-// the origin of the limits that it has added.
+// Tighten sets each limit of added in limits, if limits has no such limit or a larger value. It records origin as
+// the origin of each limit that it sets.
 func Tighten(limits Map, origins Origins, added Map, origin string) {
 	for name, value := range added {
 		if other, known := limits[name]; !known || value < other {
@@ -175,8 +176,7 @@ func Tighten(limits Map, origins Origins, added Map, origin string) {
 	}
 }
 
-// Parse parses NAME=VALUE items separated by commas. If a name is repeated, the smaller value
-// counts.
+// Parse parses items NAME=VALUE separated by commas. If a name occurs several times, the smallest value counts.
 func Parse(list string) (Map, error) {
 	bounds := make(Map)
 	for item := range strings.SplitSeq(list, ",") {
@@ -194,7 +194,7 @@ func Parse(list string) (Map, error) {
 	return bounds, nil
 }
 
-// Value parses the value of a limit. The result is in bytes or ns, or a count.
+// Value parses the value of a limit and returns it in bytes, in ns, or as a count.
 func Value(name Resource, text string) (value int64, err error) {
 	p := propertiesOf[name]
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -233,8 +233,8 @@ func allNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseBytes parses a size. b, k, m, g, t are powers of 1024 bytes, as in kb. With a w, as in kw, the unit is a word
-// of eight bytes. It returns false for sizes above 2^60.
+// parseBytes parses a size. The units b, k, m, g and t, as in kb, are powers of 1024 bytes. The units with a w, as
+// in kw, are powers of 1024 words of eight bytes. It returns false for a size above 2^60.
 func parseBytes(text string) (int64, bool) {
 	number := strings.TrimRight(text, "bwkmgt")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -250,10 +250,11 @@ func parseBytes(text string) (int64, bool) {
 	return n * factor, true
 }
 
-// maxTime is the longest time that is accepted, ten years. So sums of times do not overflow.
+// maxTime is the maximum time that is accepted, ten years. With this limit, sums of times do not overflow.
 const maxTime = 10 * 365 * 24 * time.Hour
 
-// parseTime parses [[H:]M:]S[.D], or numbers with the units d, h, m, s. It returns false for 0.
+// parseTime parses a time in the form [[H:]M:]S[.D], or as numbers with the units d, h, m and s. It returns false
+// if the time is 0.
 func parseTime(text string) (int64, bool) {
 	seconds, ok := 0.0, false
 	if strings.ContainsAny(text, "dhms") {
@@ -267,7 +268,8 @@ func parseTime(text string) (int64, bool) {
 	return int64(math.Ceil(seconds * float64(time.Second))), true
 }
 
-// parseColonTime parses hours, minutes and seconds, separated by colons. Only seconds may have decimals.
+// parseColonTime parses hours, minutes and seconds that are separated by colons. Only the seconds may have
+// decimals.
 func parseColonTime(text string) (seconds float64, ok bool) {
 	parts := strings.Split(text, ":")
 	if len(parts) > 3 {
@@ -290,7 +292,7 @@ func parseColonTime(text string) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// parseUnitTime parses whole numbers with the units d, h, m, s.
+// parseUnitTime parses a sequence of whole numbers with the units d, h, m and s.
 func parseUnitTime(text string) (seconds float64, ok bool) {
 	units := map[byte]float64{'d': 86400, 'h': 3600, 'm': 60, 's': 1}
 	for text != "" {
@@ -308,7 +310,7 @@ func parseUnitTime(text string) (seconds float64, ok bool) {
 	return seconds, true
 }
 
-// An Excess describes a usage above a limit.
+// An Excess describes a resource usage that exceeds a limit.
 type Excess struct {
 	Name          Resource
 	Used, Allowed int64
@@ -316,8 +318,8 @@ type Excess struct {
 	From          string // the option or file that set the limit; empty: unknown
 }
 
-// BatchLine returns the text as batch systems print it (rule RM-56). Sizes are in bytes, and times in
-// seconds, rounded up.
+// BatchLine returns the text about the excess as batch systems print it (rule RM-56). Sizes are in bytes. Times are
+// in seconds, rounded up.
 func (e Excess) BatchLine() string {
 	used, allowed := e.Used, e.Allowed
 	if propertiesOf[e.Name].unit == timeUnit {
@@ -326,14 +328,15 @@ func (e Excess) BatchLine() string {
 	return fmt.Sprintf("%s %d exceeded limit %d%s", nameOnHost(e.Name), used, allowed, e.Where)
 }
 
-// formatSeconds formats a time in seconds, rounded up to a thousandth, so that a value above a
-// limit also looks larger.
+// formatSeconds formats a time in seconds. It rounds up to a thousandth, so that a value above a limit is also
+// printed as a larger number.
 func formatSeconds(ns int64) string {
 	const unit = int64(time.Millisecond)
 	return strconv.FormatFloat(float64((ns+unit-1)/unit)/1000, 'f', -1, 64) + " s"
 }
 
-// String returns the text for users, such as "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
+// String returns the text about the excess for users, such as "mem: 2.1 GiB used on host n1, 2 GiB allowed by
+// --limit".
 func (e Excess) String() string {
 	used, allowed := Amount(e.Name, e.Used), Amount(e.Name, e.Allowed)
 	if propertiesOf[e.Name].unit == timeUnit {
@@ -369,7 +372,8 @@ func Amount(name Resource, value int64) string {
 	return fmt.Sprintf("%d bytes", value)
 }
 
-// nameOnHost returns the name of a limit. It removes the h of a host limit, because the text names the host.
+// nameOnHost returns the name of a limit without the initial h of a host limit. It is for texts that already name
+// the host.
 func nameOnHost(name Resource) Resource {
 	switch name {
 	case HostMem:

@@ -1,7 +1,7 @@
 /*
 Package mpifault lists faults of MPI libraries that make programs hang or fail under any launcher. --doctor warns
-about faults of the program's library. If a job ends in the way that a fault causes, the report names the fault.
-doc/compatibility.md says how they were found.
+about faults of the program's library. If a job ends in the way that a fault causes, mpiexec's report names the
+fault. doc/compatibility.md says how the faults were found.
 */
 package mpifault
 
@@ -25,7 +25,7 @@ type Fault struct {
 	ucx        bool     // only if the library communicates by UCX
 }
 
-// A When is the condition under which a fault affects a program. It is a clause for messages.
+// A When is the condition under which a fault affects a program, as a clause for messages.
 type When string
 
 // These are the conditions under which faults affect a program.
@@ -35,11 +35,11 @@ const (
 	OneSided    When = "it uses one-sided communication between hosts"
 )
 
-// Finalize is the code of the fault that makes MPI_Finalize hang.
+// Finalize is the code of the fault that makes MPI_Finalize hang in MPICH.
 const Finalize = "mpich-finalize"
 
-// table lists the known faults. MPICH 4.0 has library interface 12.2, 4.1 has 12.3, and 4.2 has 12.4. Open MPI 4.1
-// has 40.30.
+// table lists the known faults. The version of a library is that of its interface: MPICH 4.0 has 12.2, MPICH 4.1
+// has 12.3, MPICH 4.2 has 12.4, and Open MPI 4.1 has 40.30.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
 		Effect: "MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished",
@@ -55,7 +55,7 @@ var table = []Fault{
 		family: "Open MPI", interfaces: []string{"40.30"}},
 }
 
-// FaultsOf returns the known faults of a library.
+// FaultsOf returns the known faults of an MPI library.
 func FaultsOf(l job.MPILibrary) (faults []Fault) {
 	_, version, _ := strings.Cut(l.File, ".so.")
 	for _, f := range table {
@@ -67,7 +67,7 @@ func FaultsOf(l job.MPILibrary) (faults []Fault) {
 	return faults
 }
 
-// ByCode returns the fault with a code. found is false if there is no such fault.
+// ByCode returns the fault with this code. found is false if there is no such fault.
 func ByCode(code string) (f Fault, found bool) {
 	for _, f := range table {
 		if f.Code == code {
@@ -77,7 +77,7 @@ func ByCode(code string) (f Fault, found bool) {
 	return Fault{}, false
 }
 
-// Text returns a clause about the fault that follows the program's name.
+// Text returns a clause about the fault. Messages print it after the program's name.
 func (f Fault) Text() string {
 	return "is linked with " + f.Library + "; if " + string(f.When) + ", " + f.Effect
 }

@@ -13,14 +13,14 @@ import (
 	"remshell/subprocess"
 )
 
-// maxAnswer is the largest size of getent's output, in bytes.
+// maxAnswer is the maximum size of getent's output in bytes.
 const maxAnswer = 1 << 20
 
 /*
-Getent looks up entries of a database with getent(1). So it uses the C library with all sources of nsswitch.conf.
-Keys without an entry are missing in the answer.
+Getent looks up entries of a database with getent(1), which uses the C library with all sources of nsswitch.conf. The
+answer has no line for a key without an entry.
 
-getent and its child processes are killed when ctx ends, when limit passes, or when the answer is too long. Getent
+Getent kills getent and its child processes when ctx is done, when limit passes, or when the answer is too long. It
 then returns the incomplete answer with an error. On a machine without getent, such as macOS, the error is
 exec.ErrNotFound.
 */
@@ -46,7 +46,7 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 	return out.String(), err
 }
 
-// A limitedOutput keeps up to maxAnswer bytes of a command's output.
+// A limitedOutput is a writer that keeps the first maxAnswer bytes of a command's output.
 type limitedOutput struct {
 	strings.Builder
 	cut bool // there was more output
@@ -63,11 +63,11 @@ func (c *limitedOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// nameTimeout limits the look-up of a user's name for a message.
+// nameTimeout is the maximum time to look up the name of a user for a message.
 const nameTimeout = 3 * time.Second
 
-// UserText returns a text about a user for messages: "user alice", or "uid 1007" if this machine has no name for the
-// ID.
+// UserText returns a text about a user for messages. It is "user alice", or "uid 1007" if this machine has no name
+// for the user ID.
 func UserText(uid int) string {
 	if a := LookupAccount(context.Background(), nameTimeout, uid); a.Name != "" {
 		return "user " + a.Name
@@ -75,8 +75,8 @@ func UserText(uid int) string {
 	return "uid " + strconv.Itoa(uid)
 }
 
-// LookupAccount returns the account of a user from /etc/passwd, or else from getent. It is empty if there is none, or
-// if getent does not reply within limit.
+// LookupAccount returns the account of a user from /etc/passwd, or otherwise from getent. It returns a zero Account
+// if there is no such user, or if getent does not reply within limit.
 func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		return Account{u.Username, u.HomeDir}
@@ -85,9 +85,9 @@ func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	return ParseAccount(answer, uid)
 }
 
-// IDFinders returns two functions that return the ID of a user and of a group by name. They look in /etc/passwd and
-// /etc/group, and then call getent. limit is the time for all calls of getent together. Only one goroutine may use
-// the functions.
+// IDFinders returns two functions, which return the ID of a user and the ID of a group with a name. They look in
+// /etc/passwd and /etc/group first, and then call getent. limit is the maximum time for all calls of getent
+// together. Only one goroutine may use the functions.
 func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
 	left := limit
 	lookUp := func(kind, database, name string) (int, error) {

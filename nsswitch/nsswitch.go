@@ -1,6 +1,6 @@
-// Package nsswitch looks up users, groups and hosts with getent(1). getent uses the C library, which
-// reads all sources that nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. Go code in a
-// static binary reads only files and asks name servers.
+// Package nsswitch looks up users, groups and hosts with getent(1). getent uses the C library, which reads all
+// sources that nsswitch.conf(5) names, such as NIS, SSSD, LDAP, libvirt and mDNS. Go code in a static binary only
+// reads files and queries name servers.
 package nsswitch
 
 import (
@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ParseHosts parses the output of "getent ahosts": an address on each line, and the canonical name
-// after the first. It returns each address once. It leaves out IPv4 addresses in IPv6 form, which
+// ParseHosts parses the output of "getent ahosts". Each line has an address, and the first line also has the
+// canonical name. ParseHosts returns each address only once. It leaves out IPv4 addresses in IPv6 form, which
 // ahostsv6 prints.
 func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	for line := range strings.Lines(text) {
@@ -30,11 +30,11 @@ func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	return addrs, canonical
 }
 
-// An Account is the entry of a user in passwd(5). It is empty if there is no such user.
+// An Account is the entry of a user in passwd(5). It is the zero Account if there is no such user.
 type Account struct{ Name, Home string }
 
-// ParseAccount returns the first account with a user ID in a passwd file, or in the output of "getent
-// passwd".
+// ParseAccount returns the first account with this user ID in the text of a passwd file, or in the output of
+// "getent passwd".
 func ParseAccount(passwd string, uid int) Account {
 	for line := range strings.Lines(passwd) {
 		fields := strings.Split(strings.TrimSpace(line), ":")

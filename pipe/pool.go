@@ -5,19 +5,20 @@ import (
 	"sync/atomic"
 )
 
-// A SizePool limits the bytes by which a group of pipes may be enlarged together. The kernel limits the total size of
-// all pipes of a user; beyond that limit, new pipes are small.
+// A SizePool limits the total number of bytes by which a group of pipes may be enlarged. The kernel limits the
+// total size of all pipes of a user. Beyond that limit, new pipes are small.
 type SizePool struct{ left atomic.Int64 }
 
-// NewSizePool returns a pool with the given number of bytes.
+// NewSizePool returns a pool from which the given number of bytes may be taken.
 func NewSizePool(bytes int) *SizePool {
 	p := new(SizePool)
 	p.left.Store(int64(bytes))
 	return p
 }
 
-// GrowPipe enlarges a pipe to size bytes, if the pool has that many left and the kernel allows it. It returns the
-// bytes taken from the pool, which is size or 0. The caller must give them back when it closes the pipe.
+// GrowPipe enlarges a pipe to size bytes, if the pool has size bytes left and the kernel allows this. It returns
+// the number of bytes taken from the pool, which is size or 0. The caller must pass that number to GiveBack when it
+// closes the pipe.
 func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	if p.left.Add(-int64(size)) < 0 || GrowPipe(file, size) < size {
 		p.GiveBack(size)
@@ -26,5 +27,5 @@ func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	return size
 }
 
-// GiveBack returns bytes that GrowPipe has taken to the pool.
+// GiveBack returns bytes to the pool that GrowPipe has taken.
 func (p *SizePool) GiveBack(taken int) { p.left.Add(int64(taken)) }

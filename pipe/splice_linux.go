@@ -9,14 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SpliceBuffer is a pipe that holds bytes between two files. One goroutine fills it, may copy its contents with
-// TeeTo, and then empties it completely with SpliceTo. It must be empty before it is filled again.
+// A SpliceBuffer is a pipe that holds bytes on their way between two files. One goroutine fills it, may copy its
+// contents with TeeTo, and then empties it completely with SpliceTo. It must be empty before it is filled again.
 type SpliceBuffer struct {
 	in, out *os.File
 	size    int
 }
 
-// NewSpliceBuffer returns an empty buffer of size bytes, or of fewer if the kernel does not allow as many. See Size.
+// NewSpliceBuffer returns an empty buffer of size bytes, or of fewer bytes if the kernel does not allow that size.
+// Size returns the actual size.
 func NewSpliceBuffer(size int) (*SpliceBuffer, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
@@ -27,21 +28,21 @@ func NewSpliceBuffer(size int) (*SpliceBuffer, error) {
 	return t, nil
 }
 
-// Size returns the largest number of bytes that the buffer holds. It holds fewer if they come in pieces smaller than
-// a page.
+// Size returns the maximum number of bytes that the buffer can hold. It can hold fewer if they come in pieces
+// smaller than a page.
 func (t *SpliceBuffer) Size() int { return t.size }
 
-// Grow enlarges the buffer to size bytes, if the kernel allows it.
+// Grow enlarges the buffer to size bytes, if the kernel allows this.
 func (t *SpliceBuffer) Grow(size int) { t.size = GrowPipe(t.in, size) }
 
-// Close closes the buffer. Its contents are lost, and a SpliceTo in progress fails.
+// Close closes the buffer. Bytes in the buffer are lost, and a call of SpliceTo in progress fails.
 func (t *SpliceBuffer) Close() {
 	t.in.Close()
 	t.out.Close()
 }
 
-// SpliceFrom waits until src has data, and moves as much as fits into the empty buffer. It returns 0 at
-// the end of the pipe.
+// SpliceFrom waits until src has data, and moves as many bytes as fit into the buffer, which must be empty. It
+// returns 0 at the end of the pipe src.
 func (t *SpliceBuffer) SpliceFrom(src *os.File) (n int, err error) {
 	err = withFDs(src, t.in, func(from, in int) error {
 		for {
@@ -57,8 +58,8 @@ func (t *SpliceBuffer) SpliceFrom(src *os.File) (n int, err error) {
 	return n, os.NewSyscallError("splice", err)
 }
 
-// TeeTo copies n bytes, all that t holds, to other, which must be empty and not
-// smaller than t. The bytes stay in t, too.
+// TeeTo copies the contents of t to other, which must be empty and not smaller than t. n must be the number of all
+// bytes that t holds. The bytes stay in t, too.
 func (t *SpliceBuffer) TeeTo(other *SpliceBuffer, n int) error {
 	return withFDs(t.out, other.in, func(out, in int) error {
 		got, err := unix.Tee(out, in, n, unix.SPLICE_F_NONBLOCK)
@@ -69,9 +70,10 @@ func (t *SpliceBuffer) TeeTo(other *SpliceBuffer, n int) error {
 	})
 }
 
-// SpliceTo moves n bytes, all that the buffer holds, to a file, and returns how many the file has accepted. It
-// blocks as File.Write does, and obeys the file's deadline. A pipe is first enlarged to the size of the buffer. A file
-// that does not accept pages, such as a terminal, gets a copy.
+// SpliceTo moves the contents of the buffer to a file, and returns how many bytes the file has accepted. n must be
+// the number of all bytes that the buffer holds. SpliceTo blocks as File.Write does, and obeys the file's deadline.
+// If dst is a pipe, SpliceTo first enlarges dst to the size of the buffer. If dst does not accept pages, as a
+// terminal does not, it gets a copy of the bytes.
 func (t *SpliceBuffer) SpliceTo(dst *os.File, n int) (written int, err error) {
 	if t.size > DefaultSize {
 		GrowPipe(dst, t.size)
@@ -104,16 +106,16 @@ func (t *SpliceBuffer) SpliceTo(dst *os.File, n int) (written int, err error) {
 	return written, err
 }
 
-// Read reads bytes from the buffer into memory. It waits for at least one.
+// Read reads bytes from the buffer into memory. It waits for at least one byte.
 func (t *SpliceBuffer) Read(buf []byte) (int, error) { return t.out.Read(buf) }
 
-// IsUnsupported reports whether err means that the kernel, or a sandbox around this process, does not support the operation on
-// such files, and that nothing was done.
+// IsUnsupported reports whether err means that the kernel, or a sandbox around this process, does not support the
+// operation on such files, and that no bytes were moved.
 func IsUnsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)
 }
 
-// copyTo does the same as SpliceTo, but copies the bytes through memory.
+// copyTo does the same as SpliceTo, but copies the bytes through memory of this process.
 func (t *SpliceBuffer) copyTo(dst *os.File, n int) (copied int, err error) {
 	buf := make([]byte, min(n, DefaultSize))
 	for copied < n && err == nil {
@@ -132,8 +134,8 @@ func IsPipe(file *os.File) bool {
 	return err == nil && info.Mode().Type() == fs.ModeNamedPipe
 }
 
-// GrowPipe enlarges a pipe to size bytes, if it is smaller and the kernel allows it; the kernel limits
-// all pipes of a user together. It returns the resulting size.
+// GrowPipe enlarges a pipe to size bytes, if the pipe is smaller and the kernel allows this. The kernel limits the
+// total size of all pipes of a user. GrowPipe returns the resulting size.
 func GrowPipe(file *os.File, size int) (holds int) {
 	withFDs(file, nil, func(fd, _ int) error {
 		holds, _ = unix.FcntlInt(uintptr(fd), unix.F_GETPIPE_SZ, 0)
@@ -147,7 +149,7 @@ func GrowPipe(file *os.File, size int) (holds int) {
 	return holds
 }
 
-// splice moves up to n bytes and returns how many were moved. It returns 0 at the end of src.
+// splice moves up to n bytes and returns the number of bytes moved. It returns 0 at the end of src.
 func splice(src, dst, n, flags int) (int, error) {
 	for {
 		got, err := unix.Splice(src, nil, dst, nil, n, unix.SPLICE_F_MOVE|flags)
@@ -157,7 +159,8 @@ func splice(src, dst, n, flags int) (int, error) {
 	}
 }
 
-// withFDs calls call with the descriptors of one or two files, and keeps them open meanwhile. If b is nil, its descriptor is -1.
+// withFDs calls call with the file descriptors of one or two files, and keeps the files open during the call. If b
+// is nil, its descriptor is -1.
 func withFDs(a, b *os.File, call func(a, b int) error) (err error) {
 	if b == nil {
 		return withFD(a, func(fd int) error { return call(fd, -1) })

@@ -12,28 +12,29 @@ import (
 	"strings"
 )
 
-// Denials counts how often the kernel has killed a process for lack of memory, or denied a fork. A count of -1 is
-// unknown.
+// Denials holds the numbers of times that the kernel has killed a process for lack of memory or denied a fork. A
+// count of -1 is unknown.
 type Denials struct {
 	CgroupKills  int // processes of our control group that it killed for lack of memory
 	MachineKills int // processes of the whole machine that it killed for lack of memory
 	Forks        int // processes and threads that it did not start because of the limit of our control group or one above it
 }
 
-// CountDenials reads all counts of Denials. root is "/".
+// CountDenials reads all counts of Denials from /proc and control groups. root is the file system "/".
 func CountDenials(root fs.FS) Denials {
 	d := CountCgroupDenials(root)
 	d.MachineKills = CountMachineKills(root)
 	return d
 }
 
-// CountCgroupDenials reads only the counts of our control group. That takes a fifth of the time of CountDenials.
+// CountCgroupDenials reads only the counts of this process's control group. It takes a fifth of the time of
+// CountDenials.
 func CountCgroupDenials(root fs.FS) Denials {
 	return Denials{CgroupKills: cgroupOOMKills(root), MachineKills: -1, Forks: forksDenied(root)}
 }
 
-// OutOfMemory describes the processes that the kernel has killed for lack of memory since the counters in since were
-// read. It returns "" if there are none or if the kernel does not report them.
+// OutOfMemory returns a text about the processes that the kernel has killed for lack of memory after the counts in
+// since were read. It returns "" if there are none or the kernel does not report them.
 func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
 		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
@@ -55,8 +56,8 @@ func processesText(n int) string {
 	return fmt.Sprint(n, " processes")
 }
 
-// OutOfProcesses describes a process limit of our control group that was hit since the counters in since were read. It
-// returns "" if none was hit or if the kernel does not report it.
+// OutOfProcesses returns a text about a limit on the number of processes in our control group that was reached
+// after the counts in since were read. It returns "" if no limit was reached or the kernel does not report it.
 func (since Denials) OutOfProcesses(root fs.FS) string {
 	n := forksDenied(root)
 	if since.Forks < 0 || n <= since.Forks {
@@ -70,7 +71,7 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 }
 
 // cgroupOOMKills returns how many processes of our control group the kernel has killed for lack of memory
-// (cgroups(7)). It returns -1 if that is unknown.
+// (cgroups(7)). It returns -1 if the number is unknown.
 func cgroupOOMKills(root fs.FS) int {
 	for _, text := range ownCgroup(root, "memory").readUpward("memory.events", "memory.oom_control") {
 		return counterValue(text, "oom_kill ")
@@ -78,15 +79,16 @@ func cgroupOOMKills(root fs.FS) int {
 	return -1
 }
 
-// CountMachineKills returns how many processes of this machine the kernel has killed for lack of memory
-// (proc_vmstat(5)). It returns -1 if that is unknown.
+// CountMachineKills returns how many processes on this machine the kernel has killed for lack of memory
+// (proc_vmstat(5)). It returns -1 if the number is unknown.
 func CountMachineKills(root fs.FS) int {
 	text, _ := fs.ReadFile(root, "proc/vmstat")
 	return counterValue(string(text), "oom_kill ")
 }
 
-// forksDenied returns how often a fork failed because of the process limit of our control group or of one above it.
-// Kernels before 6.11 count this in the group of the forking process, later ones in the group that has the limit.
+// forksDenied returns how many forks have failed because of the process limit of our control group or of a group
+// above it. Kernels before 6.11 count such a failure in the group of the forking process, and later kernels in the
+// group that has the limit.
 func forksDenied(root fs.FS) int {
 	sum, known := 0, false
 	for _, text := range ownCgroup(root, "pids").readUpward("pids.events", "pids.events") {
@@ -100,7 +102,8 @@ func forksDenied(root fs.FS) int {
 	return sum
 }
 
-// counterValue returns the number after word, which begins a line of text. It returns -1 if there is none.
+// counterValue returns the number that follows word at the start of a line of text. It returns -1 if there is no
+// such line.
 func counterValue(text, word string) int {
 	for line := range strings.Lines(text) {
 		if number, ok := strings.CutPrefix(line, word); ok {
@@ -112,14 +115,14 @@ func counterValue(text, word string) int {
 	return -1
 }
 
-// CgroupLimits returns how much memory, in bytes, and how many processes and threads our control group and
-// the groups above it allow. -1 means no limit.
+// CgroupLimits returns how much memory, in bytes, and how many processes and threads our control group and the
+// groups above it allow. A value of -1 means no limit.
 func CgroupLimits(root fs.FS) (memory, processes int64) {
 	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
 }
 
-// parseLimit parses a cgroup's limit. It returns false if there is no limit, which cgroups version 1 writes as a
-// number larger than any machine has.
+// parseLimit parses a limit of a control group. limited is false if there is no limit. cgroups version 1 writes no
+// limit as a number that is larger than any machine's memory.
 func parseLimit(text string) (n int64, limited bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 0 || n > 1<<60 {
@@ -136,8 +139,8 @@ type cgroup struct {
 	path string // of the group below top; empty: no such controller
 }
 
-// ownCgroup finds our control group for a controller. A controller is in a hierarchy of version 1, or else in the
-// hierarchy of version 2.
+// ownCgroup returns our control group for a controller. A controller is in a hierarchy of cgroups version 1, or
+// otherwise in the hierarchy of version 2.
 func ownCgroup(root fs.FS, controller string) cgroup {
 	own := cgroup{root: root, top: "sys/fs/cgroup"}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
@@ -154,8 +157,8 @@ func ownCgroup(root fs.FS, controller string) cgroup {
 	return own
 }
 
-// readUpward yields the contents of a file of the control group and of each group above it. Groups without the file
-// are skipped. v2 and v1 are the names of the file in versions 2 and 1.
+// readUpward yields the contents of a file in the control group and in each group above it. It skips groups that do
+// not have the file. v2 and v1 are the names of the file in cgroups versions 2 and 1.
 func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	name := v2
 	if g.v1 {
@@ -171,7 +174,8 @@ func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	}
 }
 
-// smallestLimit returns the smallest limit of the control group and the groups above it, or -1 if there is none.
+// smallestLimit returns the smallest limit in the control group and the groups above it, or -1 if there is no
+// limit. v2 and v1 are the names of the limit's file in cgroups versions 2 and 1.
 func (g cgroup) smallestLimit(v2, v1 string) (smallest int64) {
 	smallest = -1
 	for _, text := range g.readUpward(v2, v1) {

@@ -1,4 +1,4 @@
 //go:build !linux
 
-// Package proc finds and ends process trees. It does so on Linux only.
+// Package proc finds and ends process trees. It works on Linux only.
 package proc

@@ -27,7 +27,7 @@ type Info struct {
 	Thread         bool // not the first thread of its process; PID is its thread ID
 }
 
-// ReadInfo reads one process. It returns false if the process is gone.
+// ReadInfo returns the state of one process. It returns false if the process is gone.
 func ReadInfo(pid int) (Info, bool) {
 	fields := readStatFields(pid)
 	if len(fields) < 20 {
@@ -43,10 +43,10 @@ func ReadInfo(pid int) (Info, bool) {
 		CPU: time.Duration(ticks) * clockTick, StartTime: StartTicks(born), Thread: len(fields) > 35 && string(fields[35]) == "-1"}, true // exit_signal
 }
 
-// A Tree has all processes at one moment. The key is the PID of the parent.
+// A Tree holds all processes at one moment. It maps the PID of each parent to the parent's children.
 type Tree map[int][]Info
 
-// ReadAll reads all processes.
+// ReadAll returns the states of all processes.
 func ReadAll() (all []Info) {
 	for _, pid := range allPIDs() {
 		if info, ok := ReadInfo(pid); ok {
@@ -56,7 +56,7 @@ func ReadAll() (all []Info) {
 	return all
 }
 
-// ReadTree reads all processes into a Tree.
+// ReadTree returns the states of all processes as a Tree.
 func ReadTree() Tree {
 	tree := make(Tree)
 	for _, p := range ReadAll() {
@@ -73,8 +73,8 @@ func (t Tree) CPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// ActiveChild returns the process that works for pid. If pid is a shell that waits for its only child, it
-// is that child. Otherwise it is pid itself.
+// ActiveChild returns the PID of the process that works for pid. If pid is a shell that waits for its only child,
+// ActiveChild returns the child. Otherwise it returns pid.
 func (t Tree) ActiveChild(pid int) int {
 	for WaitChannel(pid) == "do_wait" && len(t[pid]) == 1 {
 		pid = t[pid][0].PID
@@ -82,8 +82,8 @@ func (t Tree) ActiveChild(pid int) int {
 	return pid
 }
 
-// WaitChannel returns the kernel function in which a process sleeps. It is empty if the process runs, or the kernel
-// does not show it.
+// WaitChannel returns the kernel function in which a process sleeps. It returns "" if the process does not sleep,
+// or the kernel does not report the function.
 func WaitChannel(pid int) string {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/wchan")
 	if string(text) == "0" {
@@ -93,33 +93,34 @@ func WaitChannel(pid int) string {
 	return name
 }
 
-// CatchesOrIgnores reports whether a process has a handler for a signal or ignores it. It is false if the process
-// cannot be read.
+// CatchesOrIgnores reports whether a process has a handler for a signal or ignores the signal. It returns false if
+// the process cannot be read.
 func CatchesOrIgnores(pid int, signal unix.Signal) bool {
 	caught, ignored := signalMask(pid, "SigCgt"), signalMask(pid, "SigIgn")
 	return (caught|ignored)&(1<<(signal-1)) != 0
 }
 
-// Catches reports whether a process has a handler for a signal.
+// Catches reports whether a process has a handler for a signal. It returns false if the process cannot be read.
 func Catches(pid int, signal unix.Signal) bool {
 	return signalMask(pid, "SigCgt")&(1<<(signal-1)) != 0
 }
 
-// signalMask reads a set of signals from /proc/PID/status: signal N is bit N-1.
+// signalMask returns a set of signals from /proc/PID/status. name is the name of the line. Bit N-1 stands for
+// signal N.
 func signalMask(pid int, name string) uint64 {
 	mask, _ := strconv.ParseUint(string(statusField(pid, name)), 16, 64)
 	return mask
 }
 
-// PeakMemory returns the largest resident set of a process so far, in bytes. It is 0 if the process is gone or the
-// kernel does not show it.
+// PeakMemory returns the largest resident set that a process has had so far, in bytes. It returns 0 if the process
+// is gone or the kernel does not report the size.
 func PeakMemory(pid int) int64 {
 	number, _, _ := bytes.Cut(statusField(pid, "VmHWM"), []byte(" "))
 	kib, _ := strconv.ParseInt(string(number), 10, 53)
 	return kib << 10
 }
 
-// statusField returns the value of a line of /proc/PID/status. It is nil if there is no such line or process.
+// statusField returns the value in a line of /proc/PID/status. It returns nil if there is no such line or process.
 func statusField(pid int, name string) []byte {
 	var buf [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
 	file := "/proc/" + strconv.Itoa(pid) + "/status"
@@ -132,8 +133,9 @@ func statusField(pid int, name string) []byte {
 	return bytes.TrimSpace(line)
 }
 
-// AwaitChildEnd waits until a child has ended, and returns its PID without reaping it, so that /proc still shows it.
-// It skips stops of a traced child, which the kernel reports to every waiting thread.
+// AwaitChildEnd waits until a child of this process has ended, and returns the child's PID. It does not reap the
+// child, so that /proc still shows it. It ignores stops of a traced child, which the kernel reports to every
+// waiting thread.
 func AwaitChildEnd() (pid int, err error) {
 	// si_pid follows three ints and, with 8-byte pointers, padding (siginfo_t, include/uapi/asm-generic/siginfo.h).
 	const offset = 12 + 4*(unsafe.Sizeof(uintptr(0))/8)
@@ -151,7 +153,8 @@ func AwaitChildEnd() (pid int, err error) {
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(&info), offset))), nil
 }
 
-// Children lists the children of this process. It is empty if the kernel does not show them (CONFIG_PROC_CHILDREN).
+// Children returns the PIDs of the children of this process. It returns nil if the kernel does not list children
+// (CONFIG_PROC_CHILDREN).
 func Children() (pids []int) {
 	files, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, file := range files {
@@ -161,17 +164,17 @@ func Children() (pids []int) {
 	return pids
 }
 
-// Orphans lists the orphans that this process has inherited. It returns the children of its first thread, to which
-// the kernel gives orphans (find_new_reaper in kernel/exit.c, Linux 3.19). Children that this thread has started are
-// included. It takes a tenth of the time of Children. It is empty if the kernel does not show them
-// (CONFIG_PROC_CHILDREN).
+// Orphans returns the PIDs of the orphans that this process has inherited. These are children of the first thread,
+// which gets all orphans from the kernel (find_new_reaper in kernel/exit.c, Linux 3.19). The result includes
+// children that the first thread has started itself. Orphans takes a tenth of the time of Children. It returns nil
+// if the kernel does not list children (CONFIG_PROC_CHILDREN).
 func Orphans() []int {
 	var buf [1 << 10]byte
 	text, _ := readSmall("/proc/self/task/"+strconv.Itoa(os.Getpid())+"/children", buf[:])
 	return parsePIDs(text)
 }
 
-// parsePIDs returns the numbers in a text, which are separated by blanks.
+// parsePIDs parses PIDs that are separated by blanks.
 func parsePIDs(text []byte) (list []int) {
 	for word := range bytes.FieldsSeq(text) {
 		if number, err := strconv.Atoi(string(word)); err == nil {
@@ -181,8 +184,8 @@ func parsePIDs(text []byte) (list []int) {
 	return list
 }
 
-// EnvironVariable returns the value that a variable had when the program of a process started. It is empty if the
-// variable was not set or cannot be read.
+// EnvironVariable returns the value that an environment variable had when the program of a process started. It
+// returns "" if the variable was not set or cannot be read.
 func EnvironVariable(pid int, name string) string {
 	value, _ := readEnvironVariable(pid, name)
 	return value

@@ -1,15 +1,15 @@
 //go:build linux
 
 /*
-Package proc reads the tree of processes below this one, and ends it.
+Package proc reads and ends the tree of processes below this process.
 
 	this process (child subreaper) --- rank --- child --- grandchild
 	   |
 	   '------ orphan: its parent died, the kernel gave it to us
 
-A subreaper inherits every orphan among its descendants, also orphans that called setsid. So all processes that our
-children have left can be found below this process and ended. The tree is read from /proc. The package knows nothing
-of ranks.
+A subreaper inherits every orphan among its descendants, including orphans that have called setsid. So this process
+can find and end all processes that its children have left behind. The tree is read from /proc. The package knows
+nothing about ranks.
 */
 package proc
 
@@ -30,14 +30,14 @@ func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// A Process is a descendant of a process. A zombie uses no resource but its PID, unless it is the first thread of a
-// program whose other threads still run.
+// A Process is a descendant of a process. A zombie uses no resource except its PID, unless it is the first thread
+// of a program whose other threads still run.
 type Process struct {
 	PID    int
 	Zombie bool
 }
 
-// Descendants lists all descendants of pid, parents before children.
+// Descendants returns all descendants of pid. Parents come before their children.
 func Descendants(pid int) []Process {
 	children := make(map[int][]Process)
 	for _, p := range allPIDs() {
@@ -53,8 +53,8 @@ func Descendants(pid int) []Process {
 	return below
 }
 
-// SignalDescendants sends sig to every descendant of this process. It returns how many running processes got it.
-// Zombies do not count.
+// SignalDescendants sends sig to all descendants of this process. It returns how many running processes have
+// received the signal. Zombies do not count.
 func SignalDescendants(sig unix.Signal) int {
 	reached := 0
 	for _, p := range Descendants(os.Getpid()) {
@@ -65,9 +65,9 @@ func SignalDescendants(sig unix.Signal) int {
 	return reached
 }
 
-// EndDescendants ends every descendant of this process. It sends SIGTERM, and after grace SIGKILL until none is left.
-// It also reaps them, so no other goroutine may wait for children. It returns how many ran. After timeout it gives up
-// on processes that cannot die (in uninterruptible sleep).
+// EndDescendants ends all descendants of this process. It sends SIGTERM and, after grace, SIGKILL until none is
+// left. It also reaps them, so no other goroutine may wait for children. It returns how many of them were running.
+// After timeout it gives up waiting for processes that cannot be killed (in uninterruptible sleep).
 func EndDescendants(grace, timeout time.Duration) int {
 	if reapUntil(time.Time{}) {
 		return 0 // the usual case; reading /proc takes milliseconds
@@ -86,7 +86,7 @@ func EndDescendants(grace, timeout time.Duration) int {
 	return found
 }
 
-// reapUntil reaps children until none is left or the deadline has passed. It returns true if none is left.
+// reapUntil reaps children until no child is left or the deadline has passed. It returns true if no child is left.
 func reapUntil(deadline time.Time) bool {
 	pause := time.Millisecond
 	for {
@@ -104,8 +104,8 @@ func reapUntil(deadline time.Time) bool {
 	}
 }
 
-// IsExiting reports whether a process is exiting or gone. No signal changes how such a process ends. Its files are
-// closed some time before it can be reaped.
+// IsExiting reports whether a process is exiting or gone. Signals no longer change how such a process ends. The
+// kernel closes the files of a process some time before the process can be reaped.
 func IsExiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
 	fields := readStatFields(pid)
@@ -116,8 +116,9 @@ func IsExiting(pid int) bool {
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
 }
 
-// WithVariable lists the processes that were started with an assignment, "NAME=value", in their environment. It
-// leaves out this process, and processes of other users, whose environment it cannot read.
+// WithVariable returns the PIDs of the processes whose environment had an assignment, such as "NAME=value", when
+// they started. It leaves out this process, and processes whose environment it cannot read, such as those of other
+// users.
 func WithVariable(assignment string) []int {
 	var marked []int
 	for _, pid := range allPIDs() {
@@ -134,15 +135,16 @@ func hasVariable(pid int, assignment string) bool {
 	return set && value == want
 }
 
-// These are the limits for reading a process's environment. The kernel lets a program start with 6 MiB of
-// arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a process may later declare a
-// larger environment (PR_SET_MM_MAP in prctl(2)): as large as its memory.
+// These constants limit how much of a process's environment is read. The kernel lets a program start with 6 MiB of
+// arguments and environment (MAX_ARG_STRLEN and _STK_LIM in fs/exec.c). But a process may later declare an
+// environment that is as large as its memory (PR_SET_MM_MAP in prctl(2)).
 const (
 	maxEnviron  = 6 << 20
 	maxVariable = 4 << 10 // bytes of the variable that is searched for
 )
 
-// readEnvironVariable returns the value of a variable in the environment of a process. It uses bounded memory.
+// readEnvironVariable returns the value of a variable in the environment of a process. It uses a limited amount of
+// memory. set is false if the variable is not set.
 func readEnvironVariable(pid int, name string) (value string, set bool) {
 	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
@@ -177,7 +179,7 @@ func IsOwnedBy(pid, uid int) bool {
 	return err == nil && owner == uid
 }
 
-// allPIDs lists all PIDs in /proc.
+// allPIDs returns the PIDs of all processes in /proc.
 func allPIDs() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -194,8 +196,9 @@ func allPIDs() []int {
 	return pids
 }
 
-// readSmall reads a file of /proc into buf. A longer file is cut. os.ReadFile makes ten system calls for such a file,
-// since it registers the file for polling. readSmall makes four; it is called for every rank that ends.
+// readSmall reads a file of /proc into buf. It cuts a file that is longer than buf. It makes four system calls.
+// os.ReadFile would make ten, since it registers the file for polling, and readSmall is called for every rank that
+// ends.
 func readSmall(name string, buf []byte) ([]byte, error) {
 	fd, err := retryEINTR(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
@@ -213,7 +216,7 @@ func readSmall(name string, buf []byte) ([]byte, error) {
 	}
 }
 
-// retryEINTR repeats a system call that a signal interrupted.
+// retryEINTR repeats a system call for as long as signals interrupt it.
 func retryEINTR(call func() (int, error)) (int, error) {
 	for {
 		if n, err := call(); err != unix.EINTR {
@@ -222,8 +225,9 @@ func retryEINTR(call func() (int, error)) (int, error) {
 	}
 }
 
-// readStatFields returns the fields of /proc/PID/stat from the state on, or none if the process is gone. The name in
-// parentheses may contain anything, so fields are read after the last parenthesis (proc_pid_stat(5)).
+// readStatFields returns the fields of /proc/PID/stat, beginning with the state. It returns nil if the process is
+// gone. The name in parentheses may contain any characters, so the fields are read after the last parenthesis
+// (proc_pid_stat(5)).
 func readStatFields(pid int) [][]byte {
 	var buf [1 << 10]byte // numbers, and a name of at most 64 bytes
 	text, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
@@ -233,11 +237,11 @@ func readStatFields(pid int) [][]byte {
 	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 }
 
-// A StartTicks is the start time of a process, in clock ticks since the boot.
+// A StartTicks is the start time of a process, in clock ticks since the machine was booted.
 type StartTicks uint64
 
-// Time returns the start time by the present system clock, to a hundredth of a second. It is the zero Time if the
-// start time is unknown.
+// Time returns the start time according to the current system clock, to a hundredth of a second. It returns the
+// zero Time if the start time is unknown.
 func (b StartTicks) Time() time.Time {
 	var now, up unix.Timespec
 	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {
@@ -246,15 +250,15 @@ func (b StartTicks) Time() time.Time {
 	return time.Unix(now.Unix()).Add(time.Duration(b)*clockTick - time.Duration(up.Nano()))
 }
 
-// CurrentTicks returns the present time as StartTicks.
+// CurrentTicks returns the current time as StartTicks.
 func CurrentTicks() StartTicks {
 	var up unix.Timespec
 	unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)
 	return StartTicks(time.Duration(up.Nano()) / clockTick)
 }
 
-// ParentStateStart returns a process's parent, state and start time. The state is 0 if the process is gone
-// (proc_pid_stat(5), fields 3, 4 and 22).
+// ParentStateStart returns the parent, the state and the start time of a process. If the process is gone, the state
+// is 0 (proc_pid_stat(5), fields 3, 4 and 22).
 func ParentStateStart(pid int) (parent int, state byte, start StartTicks) {
 	fields := readStatFields(pid)
 	if len(fields) < 20 {

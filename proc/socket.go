@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSocket is returned by SocketOwner if no process has such a socket open.
+// ErrNoSocket is returned by SocketOwner if no process has the socket open any more.
 var ErrNoSocket = errors.New("no process has the socket of this connection open")
 
-// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine.
-// socket is the address of its own end, peer the address of the other end. The call needs no privilege and
-// takes some 20 µs, however many sockets there are (rule PMIX-18). If the process has closed the socket,
-// the error is ErrNoSocket. Any other error means that the kernel does not answer such requests here.
+// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine. socket is
+// the socket's own address, and peer is the address of the other end. The call needs no privilege. It takes some 20
+// µs, regardless of the number of sockets (rule PMIX-18). If the process has closed the socket, the error is
+// ErrNoSocket. Any other error means that this kernel does not answer such requests.
 func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	uid, err = askSocketOwner(socket, peer)
 	if errors.Is(err, ErrNoSocket) { // the kernel may be about to add it to its table
@@ -28,7 +28,7 @@ func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return uid, err
 }
 
-// diagTimeout is how long SocketOwner waits for the kernel's reply.
+// diagTimeout is the maximum time that SocketOwner waits for the kernel's reply.
 const diagTimeout = time.Second
 
 func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
@@ -53,7 +53,8 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return diagAnswer(answer[:n])
 }
 
-// These are the parts of a message of sock_diag(7): a netlink header, followed by a request or a reply.
+// These are the sizes and codes of a message of sock_diag(7), which is a netlink header followed by a request or a
+// reply.
 const (
 	diagKind        = 20 // SOCK_DIAG_BY_FAMILY
 	diagHeader      = 16
@@ -63,7 +64,7 @@ const (
 	diagHalfClosed  = 8 // TCP_CLOSE_WAIT
 )
 
-// diagRequest returns a request for exactly one socket, in any state.
+// diagRequest returns a message that requests information about exactly one socket, in any state.
 func diagRequest(socket, peer netip.AddrPort) []byte {
 	family := byte(unix.AF_INET6)
 	if socket.Addr().Unmap().Is4() {
@@ -84,14 +85,14 @@ func diagRequest(socket, peer netip.AddrPort) []byte {
 	return append(b, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff) // any cookie
 }
 
-// appendDiagAddr appends an address in 16 bytes; an IPv4 address takes the first four.
+// appendDiagAddr appends an address in 16 bytes. An IPv4 address takes the first four bytes.
 func appendDiagAddr(b []byte, addr netip.Addr) []byte {
 	var buf [16]byte
 	copy(buf[:], addr.Unmap().AsSlice())
 	return append(b, buf[:]...)
 }
 
-// diagAnswer returns the uid in the kernel's reply, or the error of netlink(7) that the reply reports.
+// diagAnswer returns the user ID in the kernel's reply b, or the error that the reply reports (netlink(7)).
 func diagAnswer(b []byte) (uid int, err error) {
 	const kindAt, errnoAt, stateAt, uidAt, inodeAt = 4, 16, 17, 80, 84
 	if len(b) < diagHeader+4 {

@@ -1,6 +1,6 @@
 /*
-Package selftest is the program of the ranks of mpiexec --selftest, and the evaluation of their reports by mpiexec. The
-ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
+Package selftest is the program of the ranks of mpiexec --selftest. It also evaluates the reports of the ranks in
+mpiexec. The ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
 
 	mpiexec                                  rank                             next rank
 	   | a line of input, to rank 0 -------->  |                                  |
@@ -15,7 +15,7 @@ ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a
 	   |                                       | token, from rank 0 on ---------> |
 	   | <-- done                              |                                  |
 
-If a rank cannot reach the next one, mpiexec sends SIGUSR2 and the ranks exit.
+If a rank cannot connect to the next rank, mpiexec sends SIGUSR2 and the ranks exit.
 */
 package selftest
 
@@ -44,9 +44,9 @@ const (
 	largeSize   = 64 << 10         // bytes, more than fit into one packet of any network
 )
 
-// Run runs a rank of the self-test. pmi is its connection to the PMI server, in its standard input, and out
-// its standard output. When SIGUSR1 comes from signals, the rank passes the token. When SIGUSR2 comes, it
-// exits.
+// Run runs one rank of the self-test. pmi is the connection to the PMI server. in and out are the rank's standard
+// input and output. When the rank receives SIGUSR1 from the channel signals, it passes the token. When it receives
+// SIGUSR2, it exits.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
 	r := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error
@@ -132,7 +132,7 @@ func errText(err error) string {
 	return err.Error()
 }
 
-// report prints a report to standard output.
+// report writes a report to the rank's standard output.
 func (m *ringRank) report(r Report) error {
 	r.Rank, r.Size, r.Host = m.rank, m.size, m.host
 	line, err := json.Marshal(r)
@@ -142,15 +142,16 @@ func (m *ringRank) report(r Report) error {
 	return err
 }
 
-// A rankAddress is the address of a rank and its secret. The rank publishes it by PMI for the previous rank.
+// A rankAddress is the address of a rank together with a secret. The rank publishes it by PMI, and the previous
+// rank uses it to connect.
 type rankAddress struct {
 	Address string // empty: the rank does not listen
 	Secret  string // the rank accepts only a connection that sends it
 	Host    string
 }
 
-// exchange publishes the rank's own address and returns the address of the next rank. fenceTime is the time from the start
-// of the fence.
+// exchange publishes the rank's own address and returns the address of the next rank. fenceTime is the duration of
+// the PMI fence.
 func (m *ringRank) exchange(mine rankAddress) (next rankAddress, fenceTime time.Duration, err error) {
 	key := func(rank int) string { return fmt.Sprintf("selftest-%d", rank%m.size) }
 	value, err := json.Marshal(mine)
@@ -178,8 +179,8 @@ func (m *ringRank) exchange(mine rankAddress) (next rankAddress, fenceTime time.
 	return next, fenceTime, err
 }
 
-// dial connects to the next rank, sends its secret, and then largeSize bytes. The next rank
-// acknowledges both.
+// dial connects to the next rank and sends the next rank's secret, and then largeSize bytes. The next rank must
+// acknowledge both.
 func dial(next rankAddress) (net.Conn, error) {
 	if next.Address == "" {
 		return nil, errors.New("the other rank does not listen on a port")
@@ -208,7 +209,7 @@ func dial(next rankAddress) (net.Conn, error) {
 	return conn, nil
 }
 
-// netErrWithoutAddress returns an error of package net without addresses, in plain words.
+// netErrWithoutAddress returns the text of an error of package net without the addresses in it.
 func netErrWithoutAddress(err error) error {
 	var no syscall.Errno
 	var timeout net.Error
@@ -223,8 +224,8 @@ func netErrWithoutAddress(err error) error {
 	return err
 }
 
-// acceptPrevious sends the first connection with the right secret to a channel. It returns then, or when the listener
-// is closed.
+// acceptPrevious waits for the first connection that sends the right secret, and sends the connection to the
+// channel accepted. It also returns when the listener is closed.
 func acceptPrevious(ln net.Listener, secret string, accepted chan<- net.Conn) {
 	for {
 		conn, err := ln.Accept()
@@ -256,8 +257,8 @@ func checkSecret(conn net.Conn, secret string) error {
 	return err
 }
 
-// passToken passes a token around the ring; each rank adds one to it. Rank 0 starts it and returns how long it took to
-// come back.
+// passToken passes a token around the ring, to which each rank adds one. Rank 0 starts the token, and returns how
+// long it took until the token came back.
 func (m *ringRank) passToken(next net.Conn, accepted <-chan net.Conn) (time.Duration, error) {
 	var prev net.Conn
 	select {

@@ -11,7 +11,7 @@ import (
 	"remshell/text"
 )
 
-// A Step says how far a rank of the self-test has come.
+// A Step is a step of the self-test that a rank has completed or at which it has failed.
 type Step string
 
 const (
@@ -32,19 +32,19 @@ type Report struct {
 	Took       time.Duration `json:",omitempty"` // time of the PMI exchange or, for rank 0, of the ring
 }
 
-// reportPrefix is the text with which a rank begins a report. In mpiexec's output a label of the rank may precede it.
+// reportPrefix is the text at the beginning of a report. In mpiexec's output, a label of the rank may precede it.
 const reportPrefix = "mpiexec-selftest "
 
-// Input is the text that rank 0 must read from its standard input.
+// Input is the text that mpiexec sends to the standard input of rank 0, which checks the text.
 const Input = "selftest"
 
-// These are the limits of the ranks' output that is kept.
+// These constants limit how much of the ranks' output is kept.
 const (
 	maxReportBytes = 4 << 10 // of a line
 	maxRanks       = 1 << 20 // of which reports are kept
 )
 
-// A Results collects the ranks' reports. It is an io.Writer to which the job's standard output is written.
+// A Results collects the ranks' reports. It is an io.Writer to which mpiexec writes the job's standard output.
 type Results struct {
 	linked chan bool
 
@@ -56,16 +56,16 @@ type Results struct {
 	reports   map[Step]map[int]Report
 }
 
-// NewResults returns the results of a job that begins now.
+// NewResults returns empty Results for a job that begins now.
 func NewResults() *Results {
 	return &Results{linked: make(chan bool, 1), began: time.Now(), reports: map[Step]map[int]Report{Started: {}, Linked: {}, Done: {}}}
 }
 
-// Linked returns a channel that receives one value when each rank has tried to connect to the next one: true if all
-// could.
+// Linked returns a channel that receives one value when each rank has tried to connect to the next rank. The value
+// is true if all ranks have succeeded.
 func (r *Results) Linked() <-chan bool { return r.linked }
 
-// Write reads reports from output of the ranks. It never fails.
+// Write reads reports from the output of the ranks. It never returns an error.
 func (r *Results) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,7 +80,7 @@ func (r *Results) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readReport records the report in a line. It ignores any other line.
+// readReport records the report that a line contains. It ignores lines that are not reports.
 func (r *Results) readReport(line string) {
 	_, value, marked := strings.Cut(line, reportPrefix)
 	var report Report
@@ -105,7 +105,7 @@ func (r *Results) readReport(line string) {
 	}
 }
 
-// failures returns a line for each rank that could not connect to the next one.
+// failures returns a line for each rank that could not connect to the next rank.
 func (r *Results) failures() (lines []string) {
 	for rank := range r.size {
 		report, found := r.reports[Linked][rank]
@@ -124,7 +124,7 @@ func (r *Results) failures() (lines []string) {
 	return lines
 }
 
-// An Error says why a self-test has failed although its ranks exited with 0.
+// An Error says why a self-test has failed although all ranks have exited with code 0.
 type Error struct {
 	Text, Remedy string
 	Lines        []string
@@ -134,7 +134,7 @@ func (e *Error) Error() string     { return e.Text }
 func (e *Error) Hint() string      { return e.Remedy }
 func (e *Error) Reasons() []string { return e.Lines }
 
-// maxFailureLines is the largest number of failures that are listed.
+// maxFailureLines is the maximum number of failures that are listed.
 const maxFailureLines = 20
 
 // Err returns why the self-test has failed, or nil if it passed.
@@ -163,7 +163,7 @@ func (r *Results) Err() error {
 	return nil
 }
 
-// Hosts returns the hosts of the ranks, each once, in the order of ranks.
+// Hosts returns the hosts of the ranks without duplicates, in the order of ranks.
 func (r *Results) Hosts() (hosts []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -177,7 +177,7 @@ func (r *Results) Hosts() (hosts []string) {
 	return hosts
 }
 
-// Text returns the report of a self-test that has passed. hosts names its hosts.
+// Text returns the report about a self-test that has passed. hosts is a text that names the hosts.
 func (r *Results) Text(hosts string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -185,7 +185,7 @@ func (r *Results) Text(hosts string) string {
 		text.Count(r.size, "rank"), hosts, durationText(r.startTime), durationText(r.reports[Started][0].Took), durationText(r.reports[Done][0].Took))
 }
 
-// durationText formats a duration in milliseconds, or in seconds from 1 s on.
+// durationText formats a duration in milliseconds if it is below 1 s, and in seconds otherwise.
 func durationText(d time.Duration) string {
 	if d >= time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())

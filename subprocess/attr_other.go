@@ -4,7 +4,8 @@ package subprocess
 
 import "syscall"
 
-// SessionAttr returns attributes that start a command in its own session, so that ^C on the terminal does not reach it.
+// SessionAttr returns attributes that start a command in its own session, so that ^C on the terminal does not reach
+// the command.
 func SessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 // GroupAttr returns attributes that start a command in its own process group.

@@ -1,5 +1,5 @@
-// Package subprocess runs a program on this machine to its end, such as a command of an ssh
-// configuration or an option.
+// Package subprocess runs a program on this machine and waits for its end. Such a program may be a command of an
+// ssh configuration or of an option.
 package subprocess
 
 import (
@@ -10,12 +10,13 @@ import (
 	"time"
 )
 
-// outputTimeout limits how long a remaining child may keep the output of a command open after the
-// command's end.
+// outputTimeout is the maximum time for which a remaining child process may keep the output of a command open after
+// the command has ended.
 const outputTimeout = time.Second
 
-// Run runs a command from exec.CommandContext. attr is SessionAttr or GroupAttr. When the context ends, the command
-// and all processes in its process group are killed. When this process dies, only the command gets a signal.
+// Run runs a command from exec.CommandContext. attr is the result of SessionAttr or GroupAttr. When the context
+// ends, Run kills the command and all processes in its process group. If this process dies, only the command itself
+// gets a signal.
 func Run(cmd *exec.Cmd, attr *syscall.SysProcAttr) error {
 	cmd.SysProcAttr = attr
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

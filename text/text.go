@@ -1,9 +1,9 @@
 /*
-Package text formats durations, sizes, tables, and numbers with nouns. It also folds lines, groups equal
+Package text formats durations, sizes, tables, and numbers with nouns. It also wraps lines, groups equal
 items, and compares words.
 
-It knows nothing about hosts, ranks or jobs. It does not escape control characters; format.EscapeSentence
-does.
+The package knows nothing about hosts, ranks or jobs. It does not escape control characters, which
+format.EscapeSentence does.
 */
 package text
 
@@ -16,7 +16,7 @@ import (
 	"unicode/utf8"
 )
 
-// Count returns a number with its noun: "1 node", "2 nodes", "2 processes".
+// Count returns a number with a noun in the right form: "1 node", "2 nodes", "2 processes".
 func Count(n int, noun string) string {
 	switch {
 	case n == 1:
@@ -28,7 +28,7 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// Product returns each head joined with each tail. The heads vary slowest.
+// Product returns each element of heads joined with each element of tails. The element of heads varies slowest.
 func Product(heads, tails []string) []string {
 	all := make([]string, 0, len(heads)*len(tails))
 	for _, head := range heads {
@@ -39,7 +39,8 @@ func Product(heads, tails []string) []string {
 	return all
 }
 
-// FormatDuration formats a duration in whole units, at least 1 s: "55 s", "10 min", "1 h 5 min".
+// FormatDuration formats a duration in whole units: "55 s", "10 min", "1 h 5 min". A duration below 1 s is
+// formatted as "1 s".
 func FormatDuration(d time.Duration) string {
 	seconds := int(max(d.Round(time.Second), time.Second) / time.Second)
 	var words []string
@@ -55,8 +56,8 @@ func FormatDuration(d time.Duration) string {
 	return strings.Join(words, " ")
 }
 
-// EditDistance returns how many bytes must be inserted, deleted, replaced or swapped with their neighbour
-// to turn a into b (the optimal string alignment distance).
+// EditDistance returns the minimum number of edits that turn a into b. An edit inserts, deletes or replaces a byte,
+// or swaps two neighboring bytes (the optimal string alignment distance).
 func EditDistance(a, b string) int {
 	before, above := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
@@ -80,14 +81,14 @@ func EditDistance(a, b string) int {
 	return above[len(b)]
 }
 
-// A Group has the names of items for which Common is equal.
+// A Group lists the names of items with the same value Common.
 type Group[K comparable] struct {
 	Common K
 	Names  []string
 }
 
-// Groups groups the names of items by the value common that keyOf returns. The groups are in the order of
-// their first items. An item with an empty name is left out.
+// Groups groups the names of items by the value common that keyOf returns. The groups are in the order of their
+// first items. Items with an empty name are left out.
 func Groups[T any, K comparable](items []T, keyOf func(T) (common K, name string)) []Group[K] {
 	var groups []Group[K]
 	at := make(map[K]int)
@@ -107,9 +108,9 @@ func Groups[T any, K comparable](items []T, keyOf func(T) (common K, name string
 	return groups
 }
 
-// Columns returns rows as a table, each line after an indent. Columns are as wide as their widest cell, in characters,
-// and two blanks apart. A column that is empty in all rows is left out. Cells must be valid UTF-8 without control
-// characters.
+// Columns returns rows as a table, with indent before each line. Columns are as wide as their widest cell, in
+// characters, and have two blanks between them. A column that is empty in all rows is left out. Cells must be valid
+// UTF-8 without control characters.
 func Columns(indent string, rows [][]string) string {
 	most := 0
 	for _, row := range rows {
@@ -125,7 +126,7 @@ func Columns(indent string, rows [][]string) string {
 	return indentLines(indent, b.String())
 }
 
-// indentLines puts an indent before each line, and removes blanks at the ends of lines.
+// indentLines puts indent before each line, and removes blanks at the ends of lines.
 func indentLines(indent, lines string) string {
 	var b strings.Builder
 	for line := range strings.Lines(lines) {
@@ -134,12 +135,12 @@ func indentLines(indent, lines string) string {
 	return b.String()
 }
 
-// leastWidth is the smallest width at which lines are folded. A smaller width is taken as unknown.
+// leastWidth is the minimum width at which lines are wrapped. A smaller width is regarded as unknown.
 const leastWidth = 20
 
-// WrapLine folds a line at blanks into lines of at most width characters. A longer word stays whole.
-// Lines after the first are indented by indent blanks. If width is below leastWidth, WrapLine does not
-// fold the line.
+// WrapLine wraps a line at blanks into lines of at most width characters. It does not break a word that is longer.
+// Lines after the first are indented by indent blanks. If width is below leastWidth, WrapLine does not wrap the
+// line.
 func WrapLine(line string, width, indent int) (lines []string) {
 	if width < leastWidth {
 		return []string{line}
@@ -156,9 +157,9 @@ func WrapLine(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// wrapPoint returns the index of the blank at which to fold a line. It is the last blank with at most
-// width characters before it, or else the first one. Blanks before the first word and after the last do
-// not count. It returns -1 if there is none.
+// wrapPoint returns the index of the blank at which to wrap a line. It is the last blank with at most width
+// characters before it, or otherwise the first blank. Blanks before the first word and after the last word do not
+// count. It returns -1 if there is no such blank.
 func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {
@@ -173,8 +174,7 @@ func wrapPoint(line string, width int) int {
 	return at
 }
 
-// FormatBytes formats a size in the largest unit of which there is at least one, rounded down: "3 GiB",
-// "1 byte".
+// FormatBytes formats a size in the largest unit that is not larger than the size, rounded down: "3 GiB", "1 byte".
 func FormatBytes(bytes int64) string {
 	for _, unit := range []struct {
 		name  string

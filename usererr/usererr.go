@@ -1,10 +1,11 @@
-// Package usererr has errors for users: a text that says what failed, where and why, and what to do about
-// it. Its functions call the methods Hint, Reasons, Reason and Detail of any error that has them.
+// Package usererr provides errors for users. Such an error says what failed, where and why, and what the user can
+// do about it. The functions of the package call the methods Hint, Reasons, Reason and Detail of any error that has
+// them.
 package usererr
 
 import "errors"
 
-// An Error is an error for the user.
+// An Error is an error with a text for the user, an optional remedy and an exit code.
 type Error struct {
 	Text   string // what failed, where and why; without a final period
 	Remedy string // what the user can do; may be empty
@@ -13,10 +14,10 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// Hint returns what the user can do, or "".
+// Hint returns what the user can do about the error, or "".
 func (e *Error) Hint() string { return e.Remedy }
 
-// Hint returns the hint of the first error in the chain that has a Hint method, or "".
+// Hint returns the hint of the first error in the chain of err that has a Hint method, or "".
 func Hint(err error) string {
 	var h interface{ Hint() string }
 	if errors.As(err, &h) {
@@ -25,8 +26,8 @@ func Hint(err error) string {
 	return ""
 }
 
-// Reasons returns the reasons of the first error in the chain that has a Reasons method, or nil. Each
-// reason is one line of a message.
+// Reasons returns the reasons of the first error in the chain of err that has a Reasons method, or nil. Each reason
+// is one line of a message.
 func Reasons(err error) []string {
 	var r interface{ Reasons() []string }
 	if errors.As(err, &r) {
@@ -35,9 +36,8 @@ func Reasons(err error) []string {
 	return nil
 }
 
-// Reason returns the result of the error's method Reason, which is the text without the host's name. So
-// hosts that fail for the same reason have equal texts. For an error without that method it returns the
-// whole text.
+// Reason returns the result of the error's method Reason, which is the text without the host's name. So hosts that
+// fail for the same reason have equal texts. If the error has no such method, Reason returns the whole text.
 func Reason(err error) string {
 	var r interface{ Reason() string }
 	if errors.As(err, &r) {
@@ -46,8 +46,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Detail returns the part of an error that Reason leaves out because it differs between hosts: an
-// address, a fingerprint, the last output of a program. It returns "" if there is none.
+// Detail returns the part of an error that Reason leaves out because it differs between hosts, such as an address,
+// a fingerprint, or the last output of a program. It returns "" if there is no such part.
 func Detail(err error) string {
 	var d interface{ Detail() string }
 	if errors.As(err, &d) {
@@ -56,13 +56,13 @@ func Detail(err error) string {
 	return ""
 }
 
-// A Details has the details of hosts that fail for the same reason. The zero value has none.
+// Details collects the details of hosts that fail for the same reason. The zero value is empty.
 type Details struct {
 	host, first string
 	differ      bool
 }
 
-// Add adds the detail of a host. An empty one is ignored.
+// Add adds the detail of a host. It ignores an empty detail.
 func (d *Details) Add(host, detail string) {
 	switch {
 	case detail == "":
@@ -73,14 +73,14 @@ func (d *Details) Add(host, detail string) {
 	}
 }
 
-// Merge adds all details of another Details.
+// Merge adds all details that added contains.
 func (d *Details) Merge(added Details) {
 	d.Add(added.host, added.first)
 	d.differ = d.differ || added.differ
 }
 
-// String returns " (detail)" with the first detail. If the details differ, the name of its host comes
-// before it. It returns "" if there are no details.
+// String returns " (detail)" with the first detail. If the details of hosts differ, the name of the first detail's
+// host comes before it. String returns "" if there are no details.
 func (d Details) String() string {
 	switch {
 	case d.first == "":
@@ -91,7 +91,8 @@ func (d Details) String() string {
 	return " (" + d.first + ")"
 }
 
-// Code returns the exit code of the first Error in the tree of errors that has one, or 0.
+// Code returns the exit code of the first Error in the tree of err that has an exit code. It returns 0 if there is
+// none.
 func Code(err error) int {
 	if e, ok := err.(*Error); ok && e.Code != 0 {
 		return e.Code
@@ -109,7 +110,8 @@ func Code(err error) int {
 	return 0
 }
 
-// Split returns the errors that errors.Join has joined, in order. For nil it returns a list with one nil.
+// Split returns the errors that errors.Join has joined, in order. If err is nil, it returns a list whose only
+// element is nil.
 func Split(err error) []error {
 	several, ok := err.(interface{ Unwrap() []error })
 	if !ok {

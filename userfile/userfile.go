@@ -1,6 +1,6 @@
 /*
-Package userfile opens files by names that the user gives, and prevents other users from redirecting them.
-In a directory such as /tmp every user may create files and links under a name that this program is about
+Package userfile opens files whose names the user gives, and prevents other users from redirecting these names.
+In a directory such as /tmp, every user may create files and links under a name that this program is about
 to use:
 
 	/tmp/report -> /home/me/.profile      a link of another user: not followed
@@ -22,7 +22,7 @@ import (
 	"remshell/nsswitch"
 )
 
-// An OtherUserError is returned if another user may control what a name leads to. It leads to a link or
+// An OtherUserError is returned if another user may control to which file a name leads. The name leads to a link or
 // file that another user has created in a directory such as /tmp, to which every user may write.
 type OtherUserError struct {
 	Path string // the link or file
@@ -37,10 +37,10 @@ func (e *OtherUserError) Error() string {
 	return fmt.Sprintf("%s belongs to %s, so mpiexec does not write to it", e.Path, nsswitch.UserText(e.UID))
 }
 
-// Hint returns what the user can do.
+// Hint returns what the user can do about the error.
 func (e *OtherUserError) Hint() string { return "give a file in a directory of your own" }
 
-// maxLinks is how many links are followed in one name. The kernel has the same limit.
+// maxLinks is the maximum number of links that are followed in one name. The kernel has the same limit.
 const maxLinks = 40
 
 // Resolve follows the links in a name and returns the name without links. Parts that do not exist stay
@@ -79,10 +79,11 @@ func Resolve(name string) (string, error) {
 	return at, nil
 }
 
-// inProc reports whether path is below /proc, to which /dev/stdout leads. Links there do not name files.
+// inProc reports whether path is below /proc, to which /dev/stdout leads. Links below /proc do not contain file
+// names.
 func inProc(path string) bool { return strings.HasPrefix(path, "/proc/") }
 
-// madeByOtherUser reports whether another user has created an entry of a directory in which every user
+// madeByOtherUser reports whether another user has created a directory entry, in a directory in which every user
 // may create entries. The owner of the directory is trusted.
 func madeByOtherUser(dir string, info os.FileInfo) bool {
 	if dir == "" {
@@ -96,11 +97,11 @@ func madeByOtherUser(dir string, info os.FileInfo) bool {
 	return Owner(info) != os.Geteuid() && Owner(info) != Owner(in)
 }
 
-// Owner returns the UID of a file's owner.
+// Owner returns the user ID of a file's owner.
 func Owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// ResolveForWriting returns the name, without links, of a file to write or replace. It returns an
-// *OtherUserError if another user has created the file.
+// ResolveForWriting returns the name of a file that is to be written or replaced, with links followed. It returns
+// an *OtherUserError if another user has created the file.
 func ResolveForWriting(name string) (string, error) {
 	path, err := Resolve(name)
 	if err != nil {
@@ -113,8 +114,8 @@ func ResolveForWriting(name string) (string, error) {
 	return path, checkCreator(path, info)
 }
 
-// checkCreator returns an error if another user has created the file, because this program then must not
-// write to it.
+// checkCreator returns an error if another user has created the file, since this program must not write to such a
+// file.
 func checkCreator(path string, info os.FileInfo) error {
 	if !info.IsDir() && madeByOtherUser(filepath.Dir(path), info) {
 		return &OtherUserError{Path: path, UID: Owner(info)}
@@ -122,13 +123,13 @@ func checkCreator(path string, info os.FileInfo) error {
 	return nil
 }
 
-// Create opens a file for writing as os.Create does, with the rules of the package.
+// Create opens a file for writing as os.Create does, but follows the rules of this package.
 func Create(name string) (*os.File, error) {
 	return OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 }
 
-// OpenFile opens a file for writing as os.OpenFile does. It follows no link and writes to no file of
-// another user.
+// OpenFile opens a file for writing as os.OpenFile does. It does not follow a link of another user, and does not
+// write to a file of another user.
 func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	path, err := ResolveForWriting(name) // before opening, which would wait for a pipe and truncate a file
 	if err != nil {
@@ -149,7 +150,8 @@ func OpenFile(name string, flag int, perm os.FileMode) (*os.File, error) {
 	return f, nil
 }
 
-// Open opens a file for reading. It follows no link of another user, and does not wait for a pipe.
+// Open opens a file for reading. It does not follow a link of another user, and does not wait until a named pipe
+// has a writer.
 func Open(name string) (*os.File, error) {
 	path, err := Resolve(name)
 	if err != nil {
@@ -158,7 +160,7 @@ func Open(name string) (*os.File, error) {
 	return openResolved(name, path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// openResolved opens path. Its errors have name instead of path.
+// openResolved opens the file path. Errors contain name instead of path.
 func openResolved(name, path string, flag int, perm os.FileMode) (*os.File, error) {
 	if !inProc(path) {
 		flag |= syscall.O_NOFOLLOW

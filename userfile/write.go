@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckWritable returns an error if a file could not be written later. If replaced is true, it checks
-// instead whether the file could be replaced.
+// CheckWritable returns an error if it would not be possible to write a file later. If replaced is true, it checks
+// instead whether the file can be replaced.
 func CheckWritable(name string, replaced bool) error {
 	path, err := ResolveForWriting(name)
 	if err != nil {
@@ -31,8 +31,8 @@ func CheckWritable(name string, replaced bool) error {
 	return nil
 }
 
-// WriteWhole writes a file so that a reader sees either all of it or none. It writes directly to a pipe
-// or device.
+// WriteWhole writes a file so that a reader sees either the complete file or none. If the file is a pipe or device,
+// it writes to it directly.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return Write(name, write)
@@ -40,7 +40,7 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 	return Replace(name, write)
 }
 
-// Write creates a file and fills it with write.
+// Write creates a file, and calls write to fill it.
 func Write(name string, write func(io.Writer) error) error {
 	f, err := Create(name)
 	if err == nil {
@@ -52,7 +52,8 @@ func Write(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Replace replaces a file by rename, so that a reader sees either the old or the new content.
+// Replace replaces a file by rename, so that a reader sees either the old or the new content. It calls write to
+// produce the new content.
 func Replace(name string, write func(io.Writer) error) error {
 	name, err := ResolveForWriting(name)
 	if err != nil {
@@ -75,8 +76,8 @@ func Replace(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Umask returns the umask of this process, which ranks also get (rule ENV-8). The kernel returns it only
-// when it is set, so Umask sets it and restores it.
+// Umask returns the umask of this process, which ranks inherit (rule ENV-8). The kernel only returns the umask when
+// a process sets it, so Umask sets the umask and restores it.
 func Umask() int {
 	mask := syscall.Umask(0o077) // a file created meanwhile is private
 	syscall.Umask(mask)

@@ -18,21 +18,22 @@ import (
 	"remshell/tools/testbed"
 )
 
-// In a job of a batch system, bench runs itself as the job's program, and that runs all rounds:
+// In a job of a batch system, bench runs itself as the job's program. That copy of bench runs all rounds and writes
+// the results to a file:
 //
 //	bench                                    the job's script, on the job's first host
 //	measureBatchCase -- script --> sbatch or qsub --> bench --rounds N COMMAND --and COMMAND --and COMMAND
 //	        <-- file ---- "0 WALL CPU PEAK\n1 WALL CPU PEAK\n..."         '-- meter -- launcher
 //
-// As elsewhere, only the launching side is measured: it includes processes such as srun that the launcher starts, but
-// not processes that the batch system's daemons start on the hosts.
+// As in other cases, only the launching side is measured. It includes processes such as srun that the launcher
+// starts, but not processes that the batch system's daemons start on the hosts.
 const (
 	roundsArg    = "--rounds"
 	separatorArg = "--and"
 )
 
-// A batchSystem is a batch system that a test cluster can run. The hosts share one home directory, as on
-// most clusters, so they can reach each other by ssh.
+// A batchSystem is a batch system that a test cluster can run. The hosts of the cluster share one home directory,
+// as on most clusters, so that a job's host can connect to the others by ssh.
 type batchSystem struct {
 	missing func() error // returns why this machine cannot run it, or nil
 	cluster testbed.Options
@@ -53,12 +54,12 @@ func qsub(hosts int, out, errs, script string) []string {
 	return []string{"qsub", "-sync", "y", "-terse", "-S", "/bin/sh", "-pe", "mpi", strconv.Itoa(hosts), "-o", out, "-e", errs, script}
 }
 
-// roundsInJob sets the number of rounds of batch-system cases to five.
+// roundsInJob limits the number of rounds of batch-system cases to exactly five.
 var roundsInJob = roundLimits{least: 5, most: 5}
 
-// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One srun for all
-// hosts is compared with Hydra. One srun for each host is compared with ssh, for whose ranks Slurm does
-// not account.
+// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One case uses a single srun
+// for all hosts and is compared with Hydra. The other uses one srun for each host and is compared with ssh, for
+// whose ranks Slurm does not account.
 func (b *bench) slurmCases(dir string) []testCase {
 	const hosts = 32
 	ours := func(starter string) []string {
@@ -72,7 +73,7 @@ func (b *bench) slurmCases(dir string) []testCase {
 	}
 }
 
-// sgeCases returns the case that starts one rank on each of 8 hosts with qrsh. It is compared with Hydra.
+// sgeCases returns the case that starts one rank on each of 8 hosts with qrsh, compared with Hydra.
 func (b *bench) sgeCases(dir string) []testCase {
 	words := []string{"-launcher", "sge", "-n", "8", "/bin/true"}
 	return []testCase{{name: "qrsh, 8 hosts", hosts: 8, figures: wallTimeGoal(1.1), rounds: roundsInJob,
@@ -92,7 +93,8 @@ func copyFile(source, target string) error {
 	return os.WriteFile(target, program, 0o755)
 }
 
-// measureBatchCase runs all rounds of a case in one job of the batch system and reads their samples from its output.
+// measureBatchCase runs all rounds of a case in one job of the batch system and reads the samples from the job's
+// output.
 func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c testCase, dir string) (sides [3][]sample, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Minute)
 	defer cancel()
@@ -122,12 +124,12 @@ func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c tes
 	return sides, nil
 }
 
-// quote joins words to one shell command, each in single quotes. No word may contain a single quote.
+// quote joins words to one shell command, with single quotes around each word. No word may contain a single quote.
 func quote(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
 
-// runRounds runs inside a batch job. words are the number of rounds and the commands, separated by --and.
-// It runs each command once without measuring. Then it prints one line for each command in each round. It
-// returns the exit code.
+// runRounds measures commands inside a batch job. words are the number of rounds and the commands, separated by
+// --and. runRounds first runs each command once without measuring it. Then it prints one line for each command in
+// each round. It returns the exit code.
 func runRounds(words []string) int {
 	rounds, err := strconv.Atoi(words[0])
 	if err != nil {
@@ -158,7 +160,7 @@ func runRounds(words []string) int {
 	return 0
 }
 
-// splitAt splits a list at each occurrence of at, which it drops.
+// splitAt splits a list at each element that is equal to at. These elements are not part of the result.
 func splitAt(words []string, at string) (lists [][]string) {
 	for {
 		i := slices.Index(words, at)
@@ -169,7 +171,7 @@ func splitAt(words []string, at string) (lists [][]string) {
 	}
 }
 
-// parseRounds parses the output of runRounds. It returns an error for any other line.
+// parseRounds parses the output of runRounds. It returns an error if a line has another form.
 func parseRounds(text string) (sides [3][]sample, err error) {
 	for line := range bytes.Lines([]byte(text)) {
 		var side int

@@ -11,12 +11,13 @@ import (
 	"syscall"
 )
 
-// busyArg is the argument that makes this program a loop that uses a CPU. It runs in its own session, as
-// the process of another user would. It exits when its standard input is closed, so it ends with bench
-// even if bench is killed.
+// busyArg is the argument that makes this program run a loop that uses one CPU. The loop runs in its own session,
+// as the process of another user would. It exits when its standard input is closed, so it ends with bench even if
+// bench is killed.
 const busyArg = "--busy"
 
-// startBusyLoops starts this number of busy loops. stop ends them and waits for them.
+// startBusyLoops starts the given number of busy loops. The returned function ends the loops and waits until they
+// have ended.
 func (b *bench) startBusyLoops(count int) (stop func(), err error) {
 	var inputs []io.Closer
 	var running []*exec.Cmd

@@ -15,14 +15,15 @@ import (
 	"remshell/tools/testbed"
 )
 
-// These are MPI programs that testdata/programs.sh compiles: hello with MPICH 3.4.1, which communicates
-// over TCP, and openHello with Open MPI.
+// These are MPI programs that testdata/programs.sh compiles. hello is linked with MPICH 3.4.1, which communicates
+// over TCP. openHello is linked with Open MPI.
 const (
 	hello     = "build/programs/hello"
 	openHello = "build/programs/hello.openmpi"
 )
 
-// A testCase is a command of mpiexec and the commands that it is compared with. Each round runs all of them once.
+// A testCase is a command of mpiexec, with the commands to which it is compared. Each round runs each of these
+// commands once.
 type testCase struct {
 	name           string
 	ours           []string
@@ -36,16 +37,16 @@ type testCase struct {
 	ranks          int      // ranks of an exchange, which prints its own time; 0: not an exchange
 }
 
-// A roundLimits says how often a case is measured: at least least rounds, then more until time is over,
-// but at most most.
+// A roundLimits says how many rounds of a case are measured. There are at least least rounds, then more until the
+// time for the case is over, but at most most rounds.
 type roundLimits struct {
 	least, most int
 	time        time.Duration
 }
 
-// A figure is a value that is measured in each run, such as its wall time. Goal is the largest allowed
-// median. If the case has a peer, which is a program to compare with, Goal limits the ratio to the peer's
-// value. Otherwise it limits the value itself.
+// A figure is a value that is measured in each run, such as the wall time. Goal is the maximum median that is
+// allowed. If the case has a peer, which is a program for comparison, Goal is the maximum ratio to the peer's
+// value. Otherwise Goal is the maximum of the value itself.
 type figure struct {
 	unit string
 	of   func(sample) float64
@@ -56,8 +57,8 @@ func wallTime(s sample) float64   { return float64(s.wall) / float64(time.Millis
 func cpuTime(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
 func peakMemory(s sample) float64 { return float64(s.peak) / (1 << 20) }
 
-// wallTimeGoal returns a list with one figure: the wall time in milliseconds. goal is its Goal. 0 means
-// none.
+// wallTimeGoal returns a list with one figure, the wall time in milliseconds, and its Goal. If goal is 0, the
+// figure has no goal.
 func wallTimeGoal(goal float64) []figure { return []figure{{"ms", wallTime, goal}} }
 
 // A caseGroup is a list of cases that run on the same test cluster.
@@ -67,7 +68,7 @@ type caseGroup struct {
 	cases   []testCase
 }
 
-// groups returns all cases. dir is a directory of bench that all hosts can read.
+// groups returns all cases. dir is a directory that bench has created and that all hosts can read.
 func (b *bench) groups(dir string) []caseGroup {
 	return []caseGroup{
 		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
@@ -96,9 +97,8 @@ func (b *bench) localCases() []testCase {
 	}
 }
 
-// hostCases returns the cases that start one rank on each host over SSH. mpiexec runs with --no-pin,
-// because all hosts are this machine and it would bind all ranks to the same first core. Hydra does not
-// bind by default.
+// hostCases returns the cases that start one rank on each host over SSH. mpiexec runs with --no-pin: all hosts are
+// this machine, so mpiexec would otherwise bind all ranks to the same core. Hydra does not bind ranks by default.
 func (b *bench) hostCases() []testCase {
 	var list []testCase
 	for _, n := range []int{1, 8, 64} {
@@ -114,16 +114,16 @@ func (b *bench) hostCases() []testCase {
 		ours: b.ownCommand(slices.Concat(ownYieldOptions, []string{"--no-pin"}, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunYieldOptions, open)...)})
 }
 
-// scaleCases returns the case that starts one rank on each of n hosts. The connect timeout is longer than
-// the default, because all hosts share this machine and logins are slower than on separate machines.
+// scaleCases returns the case that starts one rank on each of n hosts. It uses a longer connect timeout than the
+// default, because all hosts share this machine, so that logins are slower than on separate machines.
 func (b *bench) scaleCases(n int) []testCase {
 	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wallTime, 0}, {"ms of CPU", cpuTime, 0}, {"MiB", peakMemory, 0}}, rounds: roundLimits{2, 2, 0},
 		ours: b.ownCommand("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
 }
 
-// waitingCases returns cases with two ranks for each CPU that constantly wait for each other. Each MPI
-// library is measured under its own launcher and under mpiexec. Ranks of Open MPI yield the CPU while
-// they wait, and ranks of MPICH spin.
+// waitingCases returns cases with two ranks for each CPU that constantly wait for each other. For each MPI library,
+// the library's own launcher is compared with mpiexec. Ranks of Open MPI yield the CPU while they wait. Ranks of
+// MPICH spin.
 func (b *bench) waitingCases() []testCase {
 	n := strconv.Itoa(2 * runtime.NumCPU())
 	local := []string{"-host", "localhost:" + n}
@@ -136,7 +136,7 @@ func (b *bench) waitingCases() []testCase {
 	}
 }
 
-// largeCases returns a launch on 10,000 simulated hosts, and a plan of a million ranks.
+// largeCases returns two cases: a launch on 10,000 simulated hosts, and a plan of a million ranks.
 func (b *bench) largeCases(dir string) []testCase {
 	file := filepath.Join(dir, "state.json")
 	return []testCase{
@@ -151,17 +151,17 @@ func (b *bench) ownCommand(words ...string) []string    { return append([]string
 func (b *bench) hydraCommand(words ...string) []string  { return append([]string{b.hydra}, words...) }
 func (b *bench) mpirunCommand(words ...string) []string { return append([]string{b.mpirun}, words...) }
 
-// mpirunOptions make mpirun do by option what mpiexec and Hydra do by default: run as root, and run more ranks than
-// there are CPUs. The hosts of a test cluster share their CPUs, which no launcher can know. With the yield options of
-// both, ranks that wait yield the CPU.
+// mpirunOptions make mpirun do what mpiexec and Hydra do by default: run as root, and run more ranks than there are
+// CPUs. No launcher can know that the hosts of a test cluster share CPUs. With the yield options of mpiexec and
+// mpirun, ranks that wait yield the CPU.
 var (
 	mpirunOptions      = []string{"--allow-run-as-root", "--oversubscribe"}
 	mpirunYieldOptions = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})
 	ownYieldOptions    = []string{"-genv", "OMPI_MCA_mpi_yield_when_idle", "1"}
 )
 
-// hostNames returns the names of the first n hosts of a test cluster, separated by commas. It appends
-// suffix to each.
+// hostNames returns the names of the first n hosts of a test cluster, separated by commas. It appends suffix to
+// each name.
 func hostNames(n int, suffix ...string) string {
 	names := make([]string, n)
 	for i := range names {
@@ -170,8 +170,8 @@ func hostNames(n int, suffix ...string) string {
 	return strings.Join(names, ",")
 }
 
-// measure runs the rounds of a case. It does not count the first round, which fills caches. sides has the
-// samples of mpiexec, the peer and the lower bound.
+// measure runs the rounds of a case. It does not count the first round, which fills caches. sides has the samples
+// of mpiexec, of the peer (the program for comparison) and of the lower bound.
 func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err error) {
 	stopLoops, err := b.startBusyLoops(c.busy)
 	if err != nil {
@@ -199,8 +199,8 @@ func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err
 	return sides, nil
 }
 
-// measureOnce runs one command of the case and measures it. If the case asks for that, it first removes
-// mpiexec and its copies from the hosts.
+// measureOnce runs one command of the case and measures it. If the case requires a first start, measureOnce removes
+// mpiexec and its copies from the hosts before it runs the command.
 func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sample, error) {
 	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err

@@ -12,11 +12,11 @@ import (
 	"remshell/test/crowd"
 )
 
-// fakeHostsArg is the argument that makes this program run a complete launch on simulated hosts. Its own
-// argument is the number of hosts. Each host has 64 ranks.
+// fakeHostsArg is the argument that makes this program run a complete launch on simulated hosts. The number of
+// hosts follows as the next argument. Each host has 64 ranks.
 const fakeHostsArg = "--fake-hosts"
 
-// launchFakeHosts runs a launch on words[0] simulated hosts. It returns the exit code.
+// launchFakeHosts runs a launch on simulated hosts. words[0] is the number of hosts. It returns the exit code.
 func launchFakeHosts(words []string) int {
 	hosts, err := strconv.Atoi(words[0])
 	if err == nil {

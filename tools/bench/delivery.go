@@ -15,12 +15,12 @@ import (
 	"remshell/tools/testbed"
 )
 
-// receivedFile is the name under which scp and lowerBoundSend write mpiexec to a host's home directory.
+// receivedFile is the name of the file to which scp and lowerBoundSend copy mpiexec in a host's home directory.
 const receivedFile = "received"
 
-// deliveryCases returns the case of a first start, in which mpiexec must be sent to each host. The peer
-// is one scp of mpiexec for each host, all at the same time. The lower bound sends it with mpiexec's own
-// SSH client to cat.
+// deliveryCases returns the case of a first start, for which mpiexec must be sent to each host. It is compared with
+// one scp of mpiexec to each host, all running at the same time. The lower bound sends mpiexec with mpiexec's own
+// SSH client to the program cat.
 func (b *bench) deliveryCases() []testCase {
 	hosts := strings.Split(hostNames(8), ",")
 	// The exit code is that of the scp that failed, if any.
@@ -41,7 +41,7 @@ func (b *bench) removeDelivered(hosts []string) error {
 	return errors.Join(errs...)
 }
 
-// lowerBoundSend sends a file to all hosts at the same time, over one connection for each host.
+// lowerBoundSend sends a file to all hosts at the same time. It uses one connection for each host.
 func lowerBoundSend(file, hosts string) error {
 	return onEach(hosts, func(client *sshx.Client) error {
 		in, err := os.Open(file)

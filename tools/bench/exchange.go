@@ -11,16 +11,16 @@ import (
 	"remshell/text"
 )
 
-// In these programs every rank gets a key of every other rank, as MPI_Init does by PMI-1 (exchange,
-// testdata/pmi1) and by PMIx (modex, testdata/pmix).
+// In these programs each rank gets a key from every other rank, as MPI_Init does. exchange (testdata/pmi1) uses
+// PMI-1, and modex (testdata/pmix) uses PMIx.
 const (
 	exchange = "build/programs/exchange"
 	modex    = "build/programs/modex"
 )
 
-// exchangeCases returns two cases: an exchange of keys by PMI-1, compared with Hydra, and one by PMIx,
-// compared with mpirun. pmi and pmix are the numbers of ranks on each host. If hosts is 0, the ranks run
-// on this machine.
+// exchangeCases returns two cases: an exchange of keys by PMI-1, compared with Hydra, and an exchange of keys by
+// PMIx, compared with mpirun. pmi and pmix are the numbers of ranks per host. If hosts is 0, the ranks run on this
+// machine.
 func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	where, names := "local", func(per int) string { return "localhost:" + strconv.Itoa(per) }
 	var launcher []string
@@ -41,8 +41,8 @@ func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	}
 }
 
-// exchangeTime returns TOTAL from the line that rank 0 has printed (testdata/pmi1/exchange.h). It returns
-// an error if the line has another number of ranks.
+// exchangeTime parses the line that rank 0 has printed and returns the time TOTAL in it (testdata/pmi1/exchange.h).
+// It returns an error if the number of ranks in the line differs from ranks.
 func exchangeTime(line string, ranks int) (total time.Duration, err error) {
 	var size int
 	var span, gets, cpu, peak int64

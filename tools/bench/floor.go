@@ -17,16 +17,16 @@ import (
 	"remshell/sshx"
 )
 
-// lowerBoundArg is the argument that makes this program do only what is needed to start the ranks or to
-// send the file:
+// lowerBoundArg is the argument that makes this program do only what is needed to start the ranks or to send the
+// file:
 //
-//	--floor ssh PROGRAM HOST,HOST...   mpiexec's SSH client alone, one session per host
-//	--floor send FILE HOST,HOST...     the same, to write the file on each host
-//	--floor fork PROGRAM N             fork and exec, N times
+//	--floor ssh PROGRAM HOST,HOST...   run PROGRAM with mpiexec's SSH client alone, in one session per host
+//	--floor send FILE HOST,HOST...     send FILE with mpiexec's SSH client alone, in one session per host
+//	--floor fork PROGRAM N             fork and exec PROGRAM, N times
 const lowerBoundArg = "--floor"
 
-// runLowerBound runs one of the commands of lowerBoundArg. words[0] is "ssh", "send" or "fork". It
-// returns the exit code.
+// runLowerBound runs one of the commands that follow lowerBoundArg. words[0] is "ssh", "send" or "fork". It returns
+// the exit code.
 func runLowerBound(words []string) int {
 	if len(words) != 3 {
 		fmt.Fprintln(os.Stderr, "floor: three words are needed")
@@ -40,7 +40,7 @@ func runLowerBound(words []string) int {
 	return 0
 }
 
-// lowerBoundSSH runs the program on all hosts at the same time, without a helper.
+// lowerBoundSSH runs a program on all hosts at the same time, over SSH and without a helper.
 func lowerBoundSSH(program, hosts string) error {
 	return onEach(hosts, func(client *sshx.Client) error {
 		session, err := client.Start(context.Background(), program)
@@ -51,7 +51,8 @@ func lowerBoundSSH(program, hosts string) error {
 	})
 }
 
-// onEach logs in to all hosts at the same time and calls do with each connection. It returns all errors joined.
+// onEach logs in to all hosts at the same time and calls do with each connection. It returns the errors of all
+// hosts joined.
 func onEach(hosts string, do func(*sshx.Client) error) error {
 	user := sshx.User{Name: os.Getenv("USER"), Home: os.Getenv("HOME"), UID: os.Getuid(), Getenv: os.Getenv}
 	if user.Name == "" {

@@ -1,9 +1,9 @@
 //go:build linux
 
 /*
-Bench measures what launching with mpiexec costs. It compares mpiexec with Hydra (the launcher of MPICH),
-with mpirun of Open MPI, and with scp where mpiexec must first be copied to the hosts. Where no other
-program does the same work, it compares with a fixed goal.
+Bench measures the cost of launching with mpiexec. It compares mpiexec with Hydra (the launcher of MPICH),
+with mpirun of Open MPI, and with scp if mpiexec must first be copied to the hosts. If no other program does
+the same work, bench compares mpiexec with a fixed goal.
 
 	           one round                         next round
 	ours ----- peer ------ floor        ours ----- peer ------ floor  ...
@@ -13,12 +13,12 @@ program does the same work, it compares with a fixed goal.
 
 Both launchers start the same ranks on the same hosts, in turn, so that other load on the machine affects
 both. The first round is not counted: it fills the page cache and, for mpiexec, the program cache of the
-hosts. The floor is a lower bound: the least code that could do the work. Over SSH this is mpiexec's SSH
-client alone, on this machine a loop of forks, in a Slurm job srun.
+hosts. The floor is a lower bound, the least code that could do the work. Over SSH this is mpiexec's SSH
+client alone, on this machine a loop of forks, and in a Slurm job srun.
 
 Only the launching side is measured: the launcher and all its descendants on the machine where it runs.
 This includes Hydra's ssh processes. It does not include sshd and its children on the hosts. Only in an
-exchange of keys (exchange.go) the ranks measure the time themselves.
+exchange of keys (exchange.go), the ranks measure the time themselves.
 
 	build/bench [-list] [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
 
@@ -76,16 +76,16 @@ func main() {
 	}
 }
 
-// A bench has the programs to compare and the test cluster on which they run.
+// A bench contains the programs to compare, and the test cluster on which they run.
 type bench struct {
 	ours, hydra, mpirun string
 	self                string           // path of this program
 	cluster             *testbed.Cluster // test cluster of the current cases; nil: they run on this machine
 }
 
-// run measures the cases whose names contain pattern, and prints a table. If list is true, it prints their
-// names and measures none. A case that fails has no row in the table. Its error is returned after all
-// other cases have run.
+// run measures the cases whose names contain pattern, and prints a table. If list is true, it only prints the names
+// of these cases. A case that fails has no row in the table. run returns the error of that case after all other
+// cases have run.
 func (b *bench) run(ctx context.Context, pattern string, list bool) error {
 	root, err := testbed.Repo()
 	if err != nil {
@@ -133,8 +133,8 @@ func (b *bench) run(ctx context.Context, pattern string, list bool) error {
 	return errors.Join(errs...)
 }
 
-// measureGroup creates the test cluster of a group, if it needs one, measures all its cases and prints
-// their rows. It removes the cluster before it returns.
+// measureGroup measures all cases of a group and prints their rows of the table. If the group needs a test cluster,
+// measureGroup creates the cluster first and removes it in the end.
 func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error {
 	var err error
 	if g.batch != nil {
@@ -168,7 +168,7 @@ func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error
 	return errors.Join(errs...)
 }
 
-// findProgram replaces the name of a program by its path, which it finds in PATH.
+// findProgram replaces the name of a program by the program's path, which it looks up in PATH.
 func findProgram(program *string) error {
 	path, err := exec.LookPath(*program)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the arguments that make this program a meter of the command that follows. With meterOutputArg
-// it also prints the command's standard output, which must fit into a pipe.
+// These are the arguments that make this program measure the command that follows. With meterOutputArg, it also
+// prints the command's standard output, which must fit into a pipe.
 const (
 	meterArg       = "--meter"
 	meterOutputArg = "--meter-keepOutput"
@@ -31,18 +31,18 @@ type meteredRun struct {
 	keepOutput bool // keep its standard output
 }
 
-// A sample has the measured values of one run of a launcher.
+// A sample contains the values that were measured in one run of a launcher.
 type sample struct {
 	wall, cpu time.Duration
 	peak      int64  // peak memory in bytes of its largest process
 	output    string // its standard output, if kept
 }
 
-// strayTimeout is how long to wait for processes that a launcher has left behind. Their CPU time is
-// added to the launcher's.
+// strayTimeout is how long to wait for processes that a launcher has left behind. Their CPU time counts as the
+// launcher's.
 const strayTimeout = 10 * time.Second
 
-// runMetered runs a command and measures it, for two minutes at most. If it fails, the error contains the
+// runMetered runs a command for at most two minutes and measures it. If the command fails, the error contains the
 // command's standard error.
 func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
@@ -74,10 +74,9 @@ func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	return s, nil
 }
 
-// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes
-// all descendants, even orphans for which only the meter waits. The memory is the peak of the largest
-// process. If keepOutput is true, it then prints the command's standard output. It returns the exit code
-// of the meter itself.
+// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes all
+// descendants of the command, even orphans. The memory is the peak of the largest process. If keepOutput is true,
+// meter then prints the command's standard output. It returns the exit code of bench itself.
 func meter(words []string, keepOutput bool) int {
 	s, code, err := measureProcess(words, keepOutput)
 	if err != nil {
@@ -89,8 +88,8 @@ func meter(words []string, keepOutput bool) int {
 	return 0
 }
 
-// measureProcess runs a command as a child of this process, which becomes a subreaper. It returns the
-// sample and the command's exit code. After signal n that is 128+n.
+// measureProcess runs a command as a child of this process, which becomes a subreaper. It returns the sample and
+// the command's exit code, which is 128+n if signal n has ended the command.
 func measureProcess(words []string, keepOutput bool) (s sample, code int, err error) {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return s, 0, fmt.Errorf("become a subreaper: %w", err)
@@ -143,8 +142,8 @@ func measureProcess(words []string, keepOutput bool) (s sample, code int, err er
 	return s, status.ExitStatus(), nil
 }
 
-// reapStrays waits for the end of all orphans of the launcher. It returns an error if some still run
-// after strayTimeout.
+// reapStrays waits for the end of all orphans of the launcher. It returns an error if some orphans still run after
+// strayTimeout.
 func reapStrays() error {
 	ended := make(chan error, 1)
 	go func() {

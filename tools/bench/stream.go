@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// The arguments that make this program a rank that writes lines, or run a command with generated input:
+// These are the arguments that make this program a rank that writes lines, or a program that runs a command with
+// generated input:
 //
 //	--lines N             write N lines of 78 bytes
 //	--feed BYTES COMMAND  run COMMAND with BYTES bytes of standard input
@@ -23,9 +24,8 @@ const (
 	feedArg  = "--feed"
 )
 
-// streamCases returns the cases that measure output and input. Input is compared with the same program
-// without a launcher, because Hydra 4.0.2 fails ("assert (!closed)") when its input comes faster than a
-// rank reads.
+// streamCases returns the cases that measure output and input. The input case is compared with the same program
+// without a launcher, because Hydra 4.0.2 fails ("assert (!closed)") if its input arrives faster than a rank reads.
 func (b *bench) streamCases() []testCase {
 	r := roundLimits{5, 15, 12 * time.Second}
 	lines := []string{"-n", "4", b.self, linesArg, "1000000"}
@@ -39,7 +39,7 @@ func (b *bench) streamCases() []testCase {
 	}
 }
 
-// writeLines writes count lines to standard output. It returns the exit code.
+// writeLines writes lines to standard output. count is their number. writeLines returns the exit code.
 func writeLines(count string) int {
 	n, err := strconv.Atoi(count)
 	if err != nil {
@@ -66,7 +66,8 @@ func (zeroReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// feedCommand runs a command with count zero bytes as its standard input. It returns the exit code.
+// feedCommand runs a command with zero bytes as its standard input. count is the number of bytes. feedCommand
+// returns the exit code.
 func feedCommand(count string, words []string) int {
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err == nil {

@@ -10,8 +10,8 @@ import (
 
 const tableHead = "| work | rounds | ours | peer | floor | ratio | goal | |\n|---|--:|--:|--:|--:|--:|--:|---|\n"
 
-// median returns the median of values. For an even number of values it is the mean of the middle two. For
-// no values it is 0.
+// median returns the median of values. For an even number of values, it returns the mean of the two middle values.
+// If there are no values, it returns 0.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -24,8 +24,8 @@ func median(values []float64) float64 {
 	return (v[mid-1] + v[mid]) / 2
 }
 
-// tableLines returns the rows of a case in the Markdown table, one for each figure. sides has the samples
-// of mpiexec, the peer and the lower bound.
+// tableLines returns the rows of a case in the Markdown table, one row for each figure. sides has the samples of
+// mpiexec, of the peer (the program for comparison) and of the lower bound.
 func tableLines(c testCase, sides [3][]sample) string {
 	var b strings.Builder
 	for _, f := range c.figures {
@@ -46,8 +46,8 @@ func tableLines(c testCase, sides [3][]sample) string {
 	return b.String()
 }
 
-// ratios returns, for each round, mpiexec's value divided by the peer's. Load that slows down a complete
-// round does not change them.
+// ratios returns, for each round, mpiexec's value divided by the peer's value. Load that slows down a whole round
+// does not change that round's ratio.
 func ratios(mpiexec, peer []float64) []float64 {
 	list := make([]float64, len(mpiexec))
 	for i := range mpiexec {
@@ -56,7 +56,7 @@ func ratios(mpiexec, peer []float64) []float64 {
 	return list
 }
 
-// check returns the last two cells of a row: the goal, and whether value reaches it.
+// check returns the last two cells of a row of the table: the goal, and whether value meets the goal.
 func (f figure) check(value float64) string {
 	switch {
 	case f.goal == 0:
@@ -67,8 +67,8 @@ func (f figure) check(value float64) string {
 	return fmt.Sprintf("%.4g | MISSED", f.goal)
 }
 
-// medianText returns the median as text, with the smallest value in parentheses. Without values it
-// returns "".
+// medianText returns the median as text, with the smallest value in parentheses. It returns "" if there are no
+// values.
 func medianText(values []float64) string {
 	if len(values) == 0 {
 		return ""
@@ -76,7 +76,7 @@ func medianText(values []float64) string {
 	return formatValue(median(values)) + " (" + formatValue(slices.Min(values)) + ")"
 }
 
-// formatValue formats a value. A value below 100 has one decimal, and any other has none.
+// formatValue formats a value with one decimal if the value is below 100, and without decimals otherwise.
 func formatValue(value float64) string {
 	if value < 100 {
 		return fmt.Sprintf("%.1f", value)

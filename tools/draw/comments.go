@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// collectComments returns the doc comments of packages and declarations. Each has the first line of its
-// declaration.
+// collectComments returns the doc comments of packages and declarations. The first line of the declaration follows
+// each comment.
 func collectComments(repo fs.FS) (found []sample, err error) {
 	err = forEachSource(repo, func(s source) {
 		add := func(doc *ast.CommentGroup, declared ast.Node) {

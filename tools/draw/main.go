@@ -1,14 +1,16 @@
 /*
-Draw draws a random sample of what this repository says to people, so that a reader who does not know the repository can rate each
-text as clear, odd or unclear:
+Draw draws a random sample of what this repository says to people, so that a reader who does not know the repository can
+rate each text as clear, odd or unclear:
 
 	go run ./tools/draw -seed 7 -comments 40 -messages 40 -passages 10
 
-A comment is the doc comment of a package or of a declaration outside of tests, with the first line of the declaration. A message is
-a text that mpiexec prints, or an entry of its help, with the text that always comes before it: {name} stands for a value that is inserted.
-A passage is a paragraph, or a list, of at least three sentences in README.md or doc/.
+A comment is the doc comment of a package or of a declaration outside of tests, with the first line of the declaration.
+A message is a text that mpiexec prints, or an entry of its help. It includes the text that always comes before it.
+{name} stands for a value that is inserted. A passage is a paragraph, or a list, of at least three sentences in
+README.md or doc/.
 
-The same seed draws the same sample from the same sources. With -all comments, messages or passages, draw prints all texts of that kind.
+The same seed draws the same sample from the same sources. With -all comments, messages or passages, draw prints all
+texts of that kind.
 */
 package main
 
@@ -65,7 +67,7 @@ func main() {
 	}
 }
 
-// draw returns n different samples, or all if there are fewer, in the order in which they were drawn.
+// draw returns n different samples in random order, or all samples if there are at most n.
 func draw(samples []sample, seed uint64, n int) []sample {
 	drawn := make([]sample, 0, n)
 	for _, i := range rand.New(rand.NewPCG(seed, 0)).Perm(len(samples)) {
@@ -77,7 +79,7 @@ func draw(samples []sample, seed uint64, n int) []sample {
 	return drawn
 }
 
-// write prints numbered samples below a heading.
+// write prints samples with numbers below a heading.
 func write(w io.Writer, heading string, samples []sample) {
 	fmt.Fprintf(w, "%s\n\n", strings.ToUpper(heading[:1])+heading[1:])
 	for i, s := range samples {

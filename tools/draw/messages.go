@@ -10,29 +10,29 @@ import (
 	"strings"
 )
 
-// minWords is the number of words from which a text in the source counts as a message. Shorter texts are
-// parts of messages and mean nothing alone.
+// minWords is the minimum number of words of a text in the source that counts as a message. A shorter text is a
+// part of a message and has no meaning alone.
 const minWords = 3
 
 var (
 	twoLetters = regexp.MustCompile(`[A-Za-z][a-z']`)
 
-	// oneName matches a code or the name of a step.
+	// oneName matches a text that is a single code or the name of a step, and not a message.
 	oneName = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 	innerCapital = regexp.MustCompile(`([a-z])([A-Z])`)
 
-	// verb matches a verb of a format, such as %s.
+	// verb matches a formatting verb, such as %s.
 	verb = regexp.MustCompile(`%[-+# 0]*(\*|\d+)?(\.\d+)?[a-zA-Z%]`)
 
-	// protocol matches texts that only programs read.
+	// protocol matches texts that programs read and people do not.
 	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
 
-	// silent matches functions whose arguments are not messages to a user.
+	// silent matches names of functions whose arguments are not messages to a user.
 	silent = regexp.MustCompile(`^(panic|\w+\.Register|regexp\.\w+|strings\.\w+|exec\.Command(Context)?|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
 )
 
-// A frame is the text before messages that mpiexec never prints without it.
+// A frame is a text that mpiexec always prints before certain messages.
 type frame struct {
 	file, call *regexp.Regexp // messages in these files, or if call is not nil, in arguments of these functions there
 	prefix     string
@@ -46,8 +46,8 @@ var frames = []frame{
 	{regexp.MustCompile(`^plan/(select|units)\.go$`), nil, "{host}: ", false},
 }
 
-// prefixOf returns the text that comes before all messages of a call in this file. call is nil for a message
-// that is no argument.
+// prefixOf returns the text that comes before all messages of a call in this file. For a message that is not an
+// argument of a call, call is nil.
 func (s source) prefixOf(call *ast.CallExpr) string {
 	for _, f := range frames {
 		if f.file.MatchString(s.name) && (f.call == nil || call != nil && f.call.MatchString(s.between(call.Fun.Pos(), call.Fun.End()))) {
@@ -65,7 +65,7 @@ func (s source) prefixOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// collectMessages returns the texts that users read: messages, hints, and entries of help.
+// collectMessages returns the texts for users: messages, hints, and entries of the help.
 func collectMessages(repo fs.FS) (found []sample, err error) {
 	err = forEachSource(repo, func(s source) {
 		if !strings.HasPrefix(s.name, "tools/") {
@@ -83,7 +83,7 @@ func collectMessages(repo fs.FS) (found []sample, err error) {
 	return withSummaries(append(found, helpEntries(page, string(text))...)), nil
 }
 
-// withSummaries puts the line of help of an option above its longer text, as -help -OPTION does.
+// withSummaries puts the summary of an option above the option's longer help text, as -help -OPTION does.
 func withSummaries(found []sample) []sample {
 	summaries := map[string]string{}
 	for _, s := range found {
@@ -100,8 +100,8 @@ func withSummaries(found []sample) []sample {
 	return found
 }
 
-// visit adds the messages in a node. It returns false if the nodes below are parts of these messages, or
-// are no messages.
+// visit adds the messages in a node of the syntax tree to found. It returns false if there is nothing to find below
+// the node.
 func (s source) visit(n ast.Node, found *[]sample) bool {
 	add := func(text string) {
 		call, _ := n.(*ast.CallExpr)
@@ -176,8 +176,8 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 	return true
 }
 
-// isMessageField reports whether a field of an error or finding, by its name, can be part of the message.
-// Other fields may have functions with further texts.
+// isMessageField reports whether a field of an error or finding with this name can be part of the message. Other
+// fields may have functions that contain further texts.
 func isMessageField(name string) bool {
 	switch name {
 	case "Text", "Remedy", "Hint", "Code", "Problem", "Detail", "Source", "Token", "Err", "Reason", "Host", "Step", "Why", "step", "why", "hint":
@@ -186,13 +186,15 @@ func isMessageField(name string) bool {
 	return false
 }
 
-// isPattern reports whether a variable or field, by its name, has texts of other programs to look for.
+// isPattern reports whether a variable or field with this name contains texts of other programs, which are searched
+// for and never printed.
 func isPattern(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "patterns") || strings.HasSuffix(name, "pattern")
 }
 
-// renderProblem returns the text of a psi.Error as its method Error makes it, or "" for any other value.
+// renderProblem returns the text that the method Error of a psi.Error returns. It returns "" if lit is not a
+// psi.Error.
 func (s source) renderProblem(lit *ast.CompositeLit) string {
 	parts := map[string]string{}
 	for _, field := range lit.Elts {
@@ -221,8 +223,9 @@ func (s source) renderProblem(lit *ast.CompositeLit) string {
 	return text
 }
 
-// addJoined adds one message with a line for each of values that has words. It returns true, and adds
-// nothing, if none has words or one cannot be rendered. The caller then visits the values one by one.
+// addJoined adds one message with a line for each element of values that contains words. If no element contains
+// words, or an element cannot be rendered, it adds nothing and returns true. The caller then visits the elements
+// one by one.
 func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (descend bool) {
 	var lines, names []string // names are codes and steps
 	total, longest := 0, 0
@@ -266,7 +269,7 @@ func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (desc
 	return false
 }
 
-// hasTexts reports whether a string constant with words is somewhere in an expression.
+// hasTexts reports whether an expression contains a string constant with words.
 func hasTexts(e ast.Expr) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
@@ -277,8 +280,8 @@ func hasTexts(e ast.Expr) (found bool) {
 	return found
 }
 
-// render returns the text of an expression. {source} stands for a part that is only known at run time.
-// words counts the words of the other parts.
+// render returns the text of an expression. A part that is only known at run time becomes {source}. words is the
+// number of words in the other parts.
 func (s source) render(e ast.Expr) (text string, words int) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -309,7 +312,7 @@ func (s source) render(e ast.Expr) (text string, words int) {
 	return s.placeholder(e), 0
 }
 
-// placeholder returns {word} for a value that is only known at run time. The word is the name of the
+// placeholder returns a word in braces for a value that is only known at run time. The word is the name of the
 // variable, field or function in the source.
 func (s source) placeholder(e ast.Expr) string {
 	switch e := e.(type) {
@@ -353,13 +356,13 @@ func (s source) placeholder(e ast.Expr) string {
 	return "{value}"
 }
 
-// spaced returns a name of the source as words: hostName is "host name".
+// spaced returns an identifier as separate words: hostName becomes "host name".
 func spaced(name string) string {
 	return strings.ToLower(innerCapital.ReplaceAllString(name, "$1 $2"))
 }
 
-// renderFormat returns the text of a call with a format and its values, such as fmt.Errorf. formats is
-// false if the call has no format.
+// renderFormat returns the text of a call that formats values, such as fmt.Errorf. formats is false if the call has
+// no format string.
 func (s source) renderFormat(call *ast.CallExpr) (text string, words int, formats bool) {
 	for i, arg := range call.Args {
 		lit, isLit := arg.(*ast.BasicLit)
@@ -389,7 +392,8 @@ func (s source) renderFormat(call *ast.CallExpr) (text string, words int, format
 	return "", 0, false
 }
 
-// countWords returns the number of words in a text: runs of characters between blanks that have at least two letters in sequence.
+// countWords returns the number of words in a text. A word is a run of characters between blanks that contains two
+// letters in sequence.
 func countWords(text string) (n int) {
 	for _, field := range strings.Fields(text) {
 		if twoLetters.MatchString(field) {
@@ -399,7 +403,7 @@ func countWords(text string) (n int) {
 	return n
 }
 
-// unquote returns the value of a string constant.
+// unquote returns the value of a string literal.
 func unquote(lit *ast.BasicLit) string {
 	text, err := strconv.Unquote(lit.Value)
 	if err != nil {
@@ -408,8 +412,8 @@ func unquote(lit *ast.BasicLit) string {
 	return text
 }
 
-// helpEntries returns the entries of a page of help. An entry is a line with the name of an option,
-// followed by indented lines. It returns none for any other text.
+// helpEntries returns the entries of a help page. An entry is a line with the name of an option, followed by
+// indented lines. If the text has no entries, helpEntries returns nil.
 func helpEntries(name, text string) (found []sample) {
 	var entry []string
 	end := func() {

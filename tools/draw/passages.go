@@ -8,13 +8,14 @@ import (
 	"strings"
 )
 
-// sentenceEnd matches the end of a sentence; abbreviations such as "e.g." are not used in the documents.
+// sentenceEnd matches the end of a sentence. It need not handle abbreviations such as "e.g.", which the documents
+// do not use.
 var sentenceEnd = regexp.MustCompile(`[.!?:]["')]*(\s|$)`)
 
-// minSentences is the number of sentences from which a paragraph or list counts as a passage.
+// minSentences is the minimum number of sentences in a paragraph or list that counts as a passage.
 const minSentences = 3
 
-// collectPassages returns the passages of README.md and of doc/, except of generated files.
+// collectPassages returns the passages of README.md and of doc/, except those of generated files.
 func collectPassages(repo fs.FS) (found []sample, err error) {
 	err = fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -39,8 +40,7 @@ func collectPassages(repo fs.FS) (found []sample, err error) {
 	return found, err
 }
 
-// passagesOf returns the passages of a Markdown text. Headings, tables, code and indented drawings do not
-// belong to passages.
+// passagesOf returns the passages of a Markdown text. It ignores headings, tables, code and indented drawings.
 func passagesOf(name, text string) (found []sample) {
 	var block []string
 	first, fenced := 0, false

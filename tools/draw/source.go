@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A source is a Go file of the repository. It is no test.
+// A source is a Go file of the repository that is not a test.
 type source struct {
 	name string
 	text []byte
@@ -17,8 +17,7 @@ type source struct {
 	file *ast.File
 }
 
-// forEachSource calls visit for every Go file of the repository. It leaves out tests and packages that
-// only tests use.
+// forEachSource calls visit for each Go file of the repository, except tests and packages that only tests use.
 func forEachSource(repo fs.FS, visit func(source)) error {
 	return fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -47,7 +46,7 @@ func forEachSource(repo fs.FS, visit func(source)) error {
 	})
 }
 
-// isForTests reports whether only tests of the package above use a package, such as launch/launchtest.
+// isForTests reports whether the package in dir is used only by tests, such as launch/launchtest.
 func isForTests(dir string) bool {
 	return path.Base(dir) == path.Base(path.Dir(dir))+"test"
 }

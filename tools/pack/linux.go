@@ -17,17 +17,17 @@ import (
 )
 
 /*
-A linux is a package for Linux: a .deb or .rpm, which nfpm writes.
+A linux is a package for Linux in the format .deb or .rpm. The module nfpm writes it.
 
 It can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun by
-update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is its slave. This package has a
-lower priority, because a program that was linked with Open MPI needs Open MPI's launcher. So mpirun
-becomes that of this package only if there is no other, or on request:
+update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is a slave of that alternative. This
+package has a lower priority, because a program that was linked with Open MPI needs Open MPI's launcher. So
+/usr/bin/mpirun belongs to this package only if no other package provides it, or on request:
 
 	update-alternatives --set mpirun /usr/bin/mpirun.remshell
 
-On systems with RPM, other MPIs are not in PATH until a module is loaded. There mpirun is that of this
-package as soon as it is installed.
+On systems with RPM, other MPIs are not in PATH until a module is loaded. On these systems mpirun belongs to
+this package as soon as the package is installed.
 */
 type linux struct {
 	kind          string // "deb" or "rpm"
@@ -39,7 +39,7 @@ type linux struct {
 // priority is the priority of this package's mpirun in update-alternatives.
 const priority = 30
 
-// name returns the file name of the package, by the convention of its package manager.
+// name returns the file name of the package in the convention of its package manager.
 func (p linux) name() string {
 	if p.kind == "rpm" {
 		return fmt.Sprintf("remshell-%s-1.%s.rpm", p.version, rpmArch(p.arch))
@@ -47,7 +47,7 @@ func (p linux) name() string {
 	return fmt.Sprintf("remshell_%s_%s.deb", p.version, p.arch)
 }
 
-// rpmArch returns RPM's name of an architecture.
+// rpmArch returns the name that RPM uses for an architecture.
 func rpmArch(arch string) string {
 	switch arch {
 	case "amd64":
@@ -99,7 +99,7 @@ func (p linux) bytes() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// release returns RPM's release number, which follows the version. For a .deb it returns "".
+// release returns RPM's release number, which follows the version in the file name. It returns "" for a .deb.
 func (p linux) release() string {
 	if p.kind == "rpm" {
 		return "1"
@@ -107,8 +107,8 @@ func (p linux) release() string {
 	return ""
 }
 
-// contents returns the package's files in nfpm's form. It writes them to the directory work, from which
-// nfpm reads them.
+// contents returns the list of the package's files, as nfpm requires it. It writes the files to the directory work,
+// from which nfpm reads them.
 func (p linux) contents(work string) (list files.Contents, err error) {
 	for i, name := range names(p.files) {
 		f := p.files[name]
@@ -134,9 +134,9 @@ func keep(work, name string, data []byte) (file string, err error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// postinst returns the script that registers mpirun and mpiexec with update-alternatives. Completions and
-// manual pages are slaves, so that they change together with mpirun. dpkg calls the script with the name
-// of an action, rpm with the number of installed versions.
+// postinst returns the script that registers mpirun and mpiexec with update-alternatives. Completions and manual
+// pages are slaves, so that they change together with mpirun. dpkg calls the script with the name of an action, and
+// rpm with the number of installed versions.
 func (p linux) postinst() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, `#!/bin/sh
@@ -151,9 +151,9 @@ case $1 in configure | abort-remove | abort-deconfigure | abort-upgrade | [1-9]*
 	return b.String()
 }
 
-// folders returns the shell command that creates the directories of the slaves. On Fedora these
-// directories belong to the package filesystem. If this package contained them, they would be removed
-// with it. For a .deb it returns "", because the package contains them.
+// folders returns the shell command that creates the directories of the slaves of update-alternatives. On Fedora
+// these directories belong to the package filesystem, and would be removed with this package if it contained them.
+// For a .deb, folders returns "", because the package contains the directories.
 func (p linux) folders() string {
 	if p.kind == "deb" {
 		return ""
@@ -165,7 +165,7 @@ func (p linux) folders() string {
 	return "\tmkdir -p " + strings.Join(slices.Compact(dirs), " ") + "\n"
 }
 
-// prerm returns the script that removes the package's files from update-alternatives. It does nothing
+// prerm returns the script that removes the package's files from update-alternatives. The script does nothing
 // during an upgrade, for which rpm passes 1.
 func (p linux) prerm() string {
 	return `#!/bin/sh
@@ -177,10 +177,12 @@ esac
 `
 }
 
-// slaves returns link, name and file of each slave of mpirun, as update-alternatives calls them.
+// slaves returns the link, the name and the file of each slave of mpirun in this package, in the terms of
+// update-alternatives.
 func (p linux) slaves() (found [][3]string) { return slaves(p.kind, p.files) }
 
-// slaves returns link, name and file of each slave of mpirun in a tree. kind is deb or rpm.
+// slaves returns the link, the name and the file of each slave of mpirun in a tree of files, in the terms of
+// update-alternatives. kind is deb or rpm.
 func slaves(kind string, files tree) (found [][3]string) {
 	zsh := "/usr/share/zsh/vendor-completions/_mpiexec"
 	if kind == "rpm" {
@@ -203,9 +205,9 @@ func slaves(kind string, files tree) (found [][3]string) {
 	return found
 }
 
-// version returns a version that dpkg and rpm accept and that sorts by time. A release has its number. A
-// build after a release sorts after it and before the next release, because + sorts after the end of a
-// number. A build without a number sorts before all others, because ~ sorts first (deb-version(7),
+// version returns a version that dpkg and rpm accept and that sorts by time. The version of a release is its
+// number. A build after a release sorts after that release and before the next one, because "+" sorts after the end
+// of a number. A build without a number sorts before all others, because "~" sorts first (deb-version(7),
 // rpm-version(7)).
 func version(r release) string {
 	parts := regexp.MustCompile(`^v?([0-9]+(?:\.[0-9]+)*)(?:\+(.*))?$`).FindStringSubmatch(r.version)
@@ -220,7 +222,7 @@ func version(r release) string {
 	}
 }
 
-// packagePart returns a text in which a dot replaces each character that a package's version cannot have.
+// packagePart returns text with a dot in place of each character that is not allowed in the version of a package.
 func packagePart(text string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9.]+`).ReplaceAllString(text, ".")
 }

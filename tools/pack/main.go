@@ -7,8 +7,8 @@ Pack builds the release files: an archive for each system, and .deb and .rpm pac
 	mpiexec --man ...    -'                '-> nfpm    --> dist/*.deb, *.rpm
 	                                                       dist/SHA256SUMS
 
-It is a separate Go module, so that the modules that nfpm needs are not modules of mpiexec. It builds the
-sources two directories above.
+Pack is a separate Go module, so that the modules that nfpm needs are not modules of mpiexec. It builds the
+sources two directories above its own.
 
 Builds are reproducible: the same sources, version, epoch and version of Go give the same bytes on any
 machine. Names are sorted, each file is owned by root and has the time of the epoch, and programs contain
@@ -36,10 +36,10 @@ type target struct{ os, arch string }
 
 func (t target) String() string { return t.os + "-" + t.arch }
 
-// targets has all targets. Only Linux machines can be nodes.
+// targets lists all targets. Only Linux machines can be nodes of a job.
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"linux", "riscv64"}, {"darwin", "arm64"}}
 
-// root is the directory of mpiexec's sources, relative to this module.
+// root is the directory of mpiexec's sources, relative to the directory of this module.
 const root = "../.."
 
 func main() {
@@ -66,13 +66,13 @@ func main() {
 	}
 }
 
-// A release is the version to pack, and the time that all its files get.
+// A release is the version to pack, and the modification time of all its files.
 type release struct {
 	version string
 	at      time.Time
 }
 
-// run builds all files of the release for these targets and writes them to the directory out.
+// run builds all files of the release for the given targets and writes them to the directory out.
 func run(r release, targets []target, out string) error {
 	work, err := os.MkdirTemp("", "pack-")
 	if err != nil {
@@ -144,8 +144,8 @@ var generators = []text{
 	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},
 }
 
-// generate builds mpiexec for this machine and runs it to print its manual page and completions. It
-// leaves out a text that this version cannot print, with a warning on standard error.
+// generate builds mpiexec for this machine and runs it to print its manual page and completions. If this version
+// cannot print one of these texts, generate leaves it out and prints a warning.
 func (r release) generate(program string) (map[string][]byte, error) {
 	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (r release) generate(program string) (map[string][]byte, error) {
 	return made, nil
 }
 
-// write writes the files and SHA256SUMS to a directory, and prints the sums.
+// write writes the files and a file SHA256SUMS to a directory, and prints the checksums.
 func write(dir string, files map[string][]byte) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err

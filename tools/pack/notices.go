@@ -14,7 +14,7 @@ import (
 // noticesFile is the name of the file with the licenses of Go and of the modules of mpiexec.
 const noticesFile = "NOTICES"
 
-// license matches the names of files with the license of a module.
+// license matches the names of files that contain the license of a module.
 var license = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)(\.(txt|md))?$`)
 
 // notices returns the licenses of Go and of all modules that the program contains.
@@ -55,8 +55,8 @@ func golist(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// appendLicenses appends the license files in the directory dir, under the heading module. It returns an
-// error if there are none, because a module without a license cannot be distributed.
+// appendLicenses appends the license files in the directory dir, below a heading with the name of the module. It
+// returns an error if dir has no license file, because a module without a license must not be distributed.
 func appendLicenses(all *bytes.Buffer, module, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

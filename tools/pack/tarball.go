@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tarball returns a .tar.gz of a tree, including its directories. All files are owned by root and have
-// the time at. Nothing in it depends on this machine.
+// tarball returns a tree of files and its directories as a .tar.gz. All files are owned by root and have the time
+// at. The result does not depend on this machine.
 func tarball(t tree, at time.Time) []byte {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // its header has no time and no name
@@ -36,8 +36,8 @@ func tarball(t tree, at time.Time) []byte {
 	return b.Bytes()
 }
 
-// folders writes the entries of a directory and of its parents. written has those that are already in the
-// archive.
+// folders writes entries for a directory and its parents to the archive. written contains the directories that are
+// already in the archive.
 func folders(w *tar.Writer, written map[string]bool, dir string, at time.Time) {
 	if written[dir] {
 		return
@@ -48,8 +48,8 @@ func folders(w *tar.Writer, written map[string]bool, dir string, at time.Time) {
 		ModTime: at, Uname: "root", Gname: "root"}))
 }
 
-// above returns the directory of a name, or "." if the name has no slash. Unlike path.Dir it does not
-// clean the result.
+// above returns the part of a name before the last slash, or "." if the name has no slash. Unlike path.Dir, it does
+// not clean the result.
 func above(name string) string {
 	i := strings.LastIndexByte(name, '/')
 	if i < 0 {
@@ -58,7 +58,7 @@ func above(name string) string {
 	return name[:i]
 }
 
-// gzipped compresses a manual page as Debian requires: gzip -9n.
+// gzipped compresses a manual page as Debian requires, which is like gzip -9n.
 func gzipped(data []byte) []byte {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -68,8 +68,8 @@ func gzipped(data []byte) []byte {
 	return b.Bytes()
 }
 
-// must panics if err is not nil. It is for errors that only a bug of this program can cause, such as a
-// name that is too long for an archive.
+// must panics if err is not nil. It is for errors that only a bug of this program can cause, such as a name that is
+// too long for an archive.
 func must(err error) {
 	if err != nil {
 		panic(err)

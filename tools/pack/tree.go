@@ -25,10 +25,10 @@ func program(data []byte) file { return file{data: data, mode: 0o755} }
 func plain(data []byte) file   { return file{data: data, mode: 0o644} }
 func link(target string) file  { return file{link: target, mode: 0o777} }
 
-// names returns the keys of a map, sorted.
+// names returns the keys of m in sorted order.
 func names[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// below returns the tree with all names moved into the directory top.
+// below returns a tree in which all files of t are in the directory top.
 func below(top string, t tree) tree {
 	moved := make(tree, len(t))
 	for name, f := range t {
@@ -37,7 +37,7 @@ func below(top string, t tree) tree {
 	return moved
 }
 
-// documents returns the documents of the sources in root: README.md, CHANGELOG.md, LICENSE and all files of doc/.
+// documents returns the documents in the directory root: README.md, CHANGELOG.md, LICENSE and all files of doc/.
 func documents(root string) (map[string][]byte, error) {
 	texts := make(map[string][]byte)
 	for _, name := range []string{"README.md", "CHANGELOG.md", "LICENSE"} {
@@ -58,12 +58,13 @@ func documents(root string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// frontEnds are the other names of mpiexec that have a command line of their own. No other package has
-// them, so they are links and need no alternatives.
+// frontEnds are the other names under which mpiexec can be called, each with its own command line. They are
+// installed as links. No other package has these names, so update-alternatives is not needed.
 var frontEnds = []string{"aprun", "mpijob"}
 
-// completionsOf returns the files in which bash and fish look for the completions of a front end, mapped
-// to the generated file with their content. zsh finds all names in one file.
+// completionsOf returns the files in which bash and fish look for the completions of a front end (another name of
+// mpiexec). Each is mapped to the content of the generated file. zsh finds the completions of all names in one
+// file.
 func completionsOf(name string, generated map[string][]byte) map[string]string {
 	found := make(map[string]string)
 	for of := range generated {
@@ -96,8 +97,8 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 	return files
 }
 
-// helpers adds mpiexec for Linux nodes of other architectures, in the directory in which package
-// transport looks for it.
+// helpers adds mpiexec for Linux nodes of other architectures to a tree. The files are in the directory in which
+// package transport looks for them.
 func helpers(files tree, prefix string, mpiexecTarget target, programs map[target][]byte) {
 	for t, data := range programs {
 		if t != mpiexecTarget && t.os == "linux" {
@@ -109,8 +110,8 @@ func helpers(files tree, prefix string, mpiexecTarget target, programs map[targe
 // owner is the first line of a package's copyright file.
 const owner = "Remshell is copyright the Remshell authors, under the Apache License, version 2.0.\n\n"
 
-// installed returns the tree of a package. kind is deb or rpm. It leaves out the names that mpich and
-// openmpi-bin also have, because update-alternatives makes these links (linux.go).
+// installed returns the files of a package as a tree. kind is deb or rpm. It leaves out the names that mpich and
+// openmpi-bin also have, because update-alternatives makes links with these names (linux.go).
 func installed(kind string, t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"usr/bin/mpiexec.remshell": program(programs[t]),
@@ -153,8 +154,8 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 	return files
 }
 
-// completion returns the path of a completion in a package. It is not in the shells' directories:
-// update-alternatives links it there while the command mpiexec belongs to this package.
+// completion returns the path of a completion file in a package. The path is not in the directories in which shells
+// look for completions. update-alternatives makes a link there while the command mpiexec belongs to this package.
 func completion(name string) string {
 	return "usr/share/remshell/" + strings.ReplaceAll(name, "/", ".")
 }

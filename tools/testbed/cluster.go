@@ -51,14 +51,15 @@ const (
 	InProcess  Kind = "in-process" // SSH servers of package sshtest on 127.0.0.x
 )
 
-// Head is the name of the head, for functions that take a host's name.
+// Head is the name of the head (the machine on which launchers run), for functions that take the name of a host.
 const Head = "head"
 
-// MaxHosts is the largest number of hosts of a test cluster. A Linux bridge has 1,023 ports. Hosts have the addresses
-// 10.88.0.1 to 10.88.3.232.
+// MaxHosts is the maximum number of hosts of a test cluster. A Linux bridge has 1,023 ports. Hosts have the
+// addresses 10.88.0.1 to 10.88.3.232.
 const MaxHosts = 1000
 
-// Options describe a test cluster. Hosts is required; the zero value of every other field is its default.
+// Options describe a test cluster. Hosts is required. Every other field may have its zero value, which is the
+// default.
 type Options struct {
 	Name        string // name of the cluster, for Open; "": a unique name
 	Hosts       int    // 1 to MaxHosts
@@ -89,7 +90,8 @@ type Host struct {
 	Key  string // public host key, as in authorized_keys
 }
 
-// A Cluster is a running test cluster: a head and its hosts. Up or New creates it, Down removes it.
+// A Cluster is a running test cluster, which consists of a head and hosts. Up or New creates a Cluster, and Down
+// removes it.
 type Cluster struct {
 	Name  string
 	Kind  Kind
@@ -104,8 +106,8 @@ type Cluster struct {
 	owner *clusterOwner // nil in a Cluster that Open returned
 }
 
-// Up creates a test cluster. It returns when the SSH server of every host listens, which takes a few
-// seconds for 64 hosts. Cancelling ctx stops Up. It does not end a cluster that is up.
+// Up creates a test cluster. It returns when the SSH servers of all hosts accept connections, which takes a few
+// seconds for 64 hosts. Cancelling ctx stops Up, but does not end a cluster that Up has already created.
 func Up(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Hosts < 1 || o.Hosts > MaxHosts {
 		return nil, fmt.Errorf("testbed: %d hosts: from 1 to %d are possible", o.Hosts, MaxHosts)
@@ -141,7 +143,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 	return f, nil
 }
 
-// A Tester is the part of *testing.T that New uses.
+// A Tester has those methods of *testing.T that New needs.
 type Tester interface {
 	Helper()
 	Context() context.Context
@@ -150,7 +152,7 @@ type Tester interface {
 	Errorf(format string, args ...any)
 }
 
-// New calls Up, and Down at the end of the test. If one of them fails, so does the test.
+// New calls Up and, at the end of the test, Down. If one of them fails, the test fails.
 func New(t Tester, o Options) *Cluster {
 	t.Helper()
 	f, err := Up(t.Context(), o)
@@ -174,7 +176,7 @@ func (f *Cluster) Names() string {
 	return strings.Join(names, ",")
 }
 
-// Host returns the host with this name, or an error if there is none.
+// Host returns the host with this name, or an error if there is no such host.
 func (f *Cluster) Host(name string) (Host, error) {
 	i := slices.IndexFunc(f.Hosts, func(h Host) bool { return h.Name == name })
 	if i < 0 {
@@ -183,14 +185,14 @@ func (f *Cluster) Host(name string) (Host, error) {
 	return f.Hosts[i], nil
 }
 
-// unsupported returns the error that this kind of cluster does not support an operation. It wraps
+// unsupported returns the error that this kind of cluster does not support an operation. The error wraps
 // errors.ErrUnsupported.
 func (f *Cluster) unsupported(operation string) error {
 	return fmt.Errorf("test cluster %s: %s: not with kind %s: %w", f.Name, operation, f.Kind, errors.ErrUnsupported)
 }
 
-// scriptLog returns ": " and the standard error of the cluster's scripts, for the end of an error
-// message. It returns "" if there is none.
+// scriptLog returns ": " and what the cluster's scripts have written to standard error, for the end of an error
+// message. It returns "" if they have written nothing.
 func (f *Cluster) scriptLog() string {
 	text, err := os.ReadFile(f.path("log"))
 	if err != nil || len(text) == 0 {
@@ -199,8 +201,8 @@ func (f *Cluster) scriptLog() string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// poll calls done every 3 ms until it returns true or an error, or until ctx ends. It is for states for
-// which the kernel reports no event.
+// poll calls done every 3 ms until done returns true or an error, or until ctx is done. It is needed for states
+// about which the kernel reports no event.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

@@ -19,18 +19,18 @@ test cluster with HTCondor also runs:
 	head   condor_master with collector, negotiator and schedd; condor_submit and condor_rm are called here
 	n1..   condor_master with startd; it starts a condor_starter for each job, which runs the job's script
 
-testdata/condor.sh has unpacked the programs into build/condor. The head and the hosts see them in /usr,
-with the libc that they need. An overlay puts build/condor/usr, and the configuration as
+testdata/condor.sh has unpacked the programs into build/condor. The head and the hosts see these programs in
+/usr, with the libc that the programs need. An overlay puts build/condor/usr, and the configuration as
 /usr/local/etc/condor_config, over the machine's own /usr. All other files of HTCondor are in CondorDir.
 HTCondor accepts no jobs from root, so CondorUser runs the daemons and all jobs. Each host offers two
-CPUs, however many the machine has.
+CPUs to HTCondor, regardless of the number of CPUs of the machine.
 */
 const CondorDir = "/usr/local/condor"
 
-// CondorJobs is a directory that CondorUser owns and that the head and all hosts see.
+// CondorJobs is a directory for jobs that the head and all hosts share. It belongs to CondorUser.
 const CondorJobs = CondorDir + "/jobs"
 
-// CondorUser is the user that runs HTCondor's daemons and jobs. CondorUID is its user ID.
+// CondorUser is the name of the user who runs HTCondor's daemons and jobs. CondorUID is the ID of that user.
 const (
 	CondorUser = "somebody"
 	CondorUID  = 64123
@@ -47,7 +47,8 @@ var (
 // repository.
 const condorUsr = "build/condor/usr"
 
-// NoCondor returns why this machine cannot run a test cluster with HTCondor. It returns nil if root can.
+// NoCondor returns an error that says why root cannot run a test cluster with HTCondor on this machine. It returns
+// nil if root can.
 func NoCondor() error {
 	repo, err := Repo()
 	if err != nil {
@@ -59,7 +60,7 @@ func NoCondor() error {
 	return nil
 }
 
-// condorFiles returns the files in the directory condor of the state directory.
+// condorFiles returns the files in the directory condor of the state directory, which HTCondor needs.
 func (f *Cluster) condorFiles() []file {
 	return []file{
 		{"condor/start.sh", 0o644, condorScript},
@@ -90,7 +91,8 @@ func (f *Cluster) upCondor(ctx context.Context) error {
 	})
 }
 
-// isCondorDaemon reports whether name, a process's first argument, is a daemon of HTCondor that runs on a host.
+// isCondorDaemon reports whether name, which is the first argument of a process, is the name of an HTCondor daemon
+// that runs on a host.
 func isCondorDaemon(name string) bool {
 	return slices.Contains([]string{"condor_master", "condor_procd", "condor_shared_port", "condor_startd"}, name)
 }

@@ -17,10 +17,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environ returns the environment for a command on the head: that of this process without SSH_ variables,
-// which would lead an SSH client to keys of the machine, and with the head's HOME. Assignments in overrides
-// replace others. Unless the kind is Namespaces, MPIEXEC_LEDGER is set to the state folder, so that the
-// cluster has a ledger of its own.
+// Environ returns the environment for a command on the head. It is the environment of this process, with the head's
+// HOME, and without SSH_ variables, which would make an SSH client use keys of the machine. Assignments in
+// overrides replace others. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state folder, so that the cluster
+// has its own ledger.
 func (f *Cluster) Environ(overrides ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
@@ -32,8 +32,8 @@ func (f *Cluster) Environ(overrides ...string) []string {
 	return replaceAssignments(env, overrides...)
 }
 
-// replaceAssignments removes assignments to the same variables from env and appends the new ones. Most
-// programs would use the first of two assignments.
+// replaceAssignments returns env with the new assignments of variables. It removes earlier assignments of these
+// variables, since most programs would use the first of two assignments.
 func replaceAssignments(env []string, assignments ...string) []string {
 	for _, assignment := range assignments {
 		name, _, _ := strings.Cut(assignment, "=")
@@ -52,9 +52,9 @@ func (f *Cluster) SSH() string {
 	return f.path("bin", "ssh")
 }
 
-// Command returns a command to be run on the head, in the working directory of this process.
-// Its environment is Environ(env...). It starts through nsenter(1), which takes a millisecond
-// or two and is then replaced: the process ID is the command's own. cmd.Dir has no effect.
+// Command returns a command to run on the head, in the working directory of this process. Its environment is
+// Environ(env...). Starting it through nsenter(1) takes one or two milliseconds. nsenter then replaces itself by
+// the command, so the process ID is the command's own. cmd.Dir has no effect.
 func (f *Cluster) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if f.Kind == Namespaces {
@@ -77,11 +77,10 @@ func isFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Enter calls fn on a thread that has joined the head's namespaces, and returns when fn
-// returns. Processes that fn starts run on the head; give them Environ. Files that fn opens
-// are the head's. Other goroutines are not on the head, including those that functions of the
-// standard library start, such as net.Dial. With other kinds than Namespaces, Enter only calls
-// fn. It returns an error if fn ends its goroutine, as t.Fatal does.
+// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn
+// starts run on the head; fn must pass them Environ. Files that fn opens are those of the head. Other goroutines
+// are not on the head, which includes goroutines that the standard library starts, for example in net.Dial. With
+// other kinds than Namespaces, Enter only calls fn. It returns an error if fn ends its goroutine, as t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
@@ -130,10 +129,9 @@ func (f *Cluster) setns() error {
 	return unix.Chdir(wd)
 }
 
-// On returns a command to run inside a host, or on the head, without ssh. It runs as root in the host's
-// home directory. With other kinds than Namespaces it runs on this machine as the current user, with the
-// host's $HOME and mark. Killing the command's process does not kill processes in the host's PID
-// namespace.
+// On returns a command to run on a host or on the head, without ssh. The command runs as root in the host's home
+// directory. With other kinds than Namespaces, it runs on this machine as the current user, with the host's $HOME
+// and mark (REMSHELL_FIELD). Killing the command's process does not kill processes in the host's PID namespace.
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)
@@ -157,7 +155,7 @@ func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *ex
 	return cmd
 }
 
-// Root returns the path by which this process reaches the root directory of a host or of the head.
+// Root returns the path of the root directory of a host, or of the head, as this process sees it.
 func (f *Cluster) Root(host string) string {
 	if f.Kind != Namespaces {
 		return "/"

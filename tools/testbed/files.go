@@ -15,7 +15,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 )
 
-// A file is a file in the state directory. name is relative to that directory.
+// A file is a file in the cluster's state directory. name is relative to that directory.
 type file struct {
 	name string
 	mode os.FileMode
@@ -36,8 +36,8 @@ func (f *Cluster) writeFiles(files []file) error {
 	return nil
 }
 
-// newKey makes an ed25519 key pair. private is in OpenSSH's format. public is a line of authorized_keys
-// without the newline.
+// newKey makes an ed25519 key pair. private has OpenSSH's format. public is a line for authorized_keys without a
+// newline.
 func newKey(comment string) (private, public string, err error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -55,8 +55,8 @@ func newKey(comment string) (private, public string, err error) {
 	return string(pem.EncodeToMemory(block)), line, nil
 }
 
-// startupFiles returns shell startup files for a home directory. They have only a comment. The machine's
-// own files would take time at each login and distort measurements.
+// startupFiles returns shell startup files for a home directory, which contain only a comment. The machine's own
+// files would take time at each login and distort measurements.
 func startupFiles(dir string) []file {
 	return []file{
 		{dir + "/.bashrc", 0o644, "# a host of a test field\n"},
@@ -64,8 +64,8 @@ func startupFiles(dir string) []file {
 	}
 }
 
-// homeFiles returns the files of the head's home directory: key, ssh configuration, known hosts, and
-// authorized_keys if the home is shared. userKey is the private key, userPub the public key.
+// homeFiles returns the files of the head's home directory: the key, the ssh configuration, known_hosts, and
+// authorized_keys if hosts share the home directory. userKey is the private key, and userPub is the public key.
 func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
 	return append(startupFiles("home"),
 		file{"home/.ssh/id_ed25519", 0o600, userKey},
@@ -76,8 +76,8 @@ func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
 	)
 }
 
-// knownHosts returns a known_hosts file with the name and the address of each host. If the port is not
-// 22, OpenSSH looks up "[addr]:port". For a name in /etc/hosts it looks up both name and address.
+// knownHosts returns a known_hosts file with the name and the address of each host. OpenSSH looks up both name and
+// address if the name is in /etc/hosts. It looks up "[addr]:port" if the port is not 22.
 func knownHosts(hosts []Host, hash bool) string {
 	var b strings.Builder
 	for _, h := range hosts {
@@ -92,9 +92,9 @@ func knownHosts(hosts []Host, hash bool) string {
 	return b.String()
 }
 
-// sshConfig returns the head's ~/.ssh/config. Hosts of kind Namespaces need no entry. Others get an
-// alias, which names the key and known_hosts files: ssh takes the home directory from the user database
-// and not from $HOME.
+// sshConfig returns the head's ~/.ssh/config. Hosts of kind Namespaces need no entry. Each other host gets an alias
+// that names the key file and the known_hosts file, because ssh takes the home directory from the user database and
+// not from $HOME.
 func (f *Cluster) sshConfig(o Options) string {
 	var b strings.Builder
 	b.WriteString(o.SSHConfig)
@@ -107,7 +107,7 @@ func (f *Cluster) sshConfig(o Options) string {
 	return b.String()
 }
 
-// aliasEntry returns an entry of an ssh configuration that makes names aliases of a host.
+// aliasEntry returns an entry of an ssh configuration that makes each of names an alias of a host.
 func (f *Cluster) aliasEntry(h Host, names ...string) string {
 	text := fmt.Sprintf("Host %s\n\tHostName %s\n\tPort %d\n", strings.Join(names, " "), h.Addr, h.Port)
 	if f.Kind == Namespaces {
@@ -118,7 +118,7 @@ func (f *Cluster) aliasEntry(h Host, names ...string) string {
 		filepath.Join(dir, "id_ed25519"), filepath.Join(dir, "known_hosts"))
 }
 
-// AddAlias makes names aliases of a host, for all programs that read the head's ssh configuration.
+// AddAlias makes each of names an alias of a host, for all programs that read the head's ssh configuration.
 func (f *Cluster) AddAlias(host string, names ...string) error {
 	h, err := f.Host(host)
 	if err != nil {
@@ -132,8 +132,8 @@ func (f *Cluster) AddAlias(host string, names ...string) error {
 	return os.WriteFile(name, append([]byte(f.aliasEntry(h, names...)), old...), 0o600)
 }
 
-// sshdConfig returns the configuration of one host's sshd, whose files are in dir. OpenSSH
-// uses the first value of each keyword, so the lines of o come first.
+// sshdConfig returns the configuration of one host's sshd, whose files are in dir. The lines of o come first,
+// because OpenSSH uses the first value of each keyword.
 func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -163,7 +163,7 @@ func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	return b.String()
 }
 
-// hostHome returns the $HOME of a host. It is for kinds other than Namespaces.
+// hostHome returns the $HOME of a host, for kinds other than Namespaces.
 func (f *Cluster) hostHome(o Options, host string) string {
 	if o.SharedHome {
 		return f.Home
@@ -171,8 +171,8 @@ func (f *Cluster) hostHome(o Options, host string) string {
 	return f.path("hosts", host, "home")
 }
 
-// hostFiles returns the files of host i's directory and sets the host's Key. dir is the path by which the
-// host's sshd sees that directory.
+// hostFiles returns the files in the directory of host i and sets the host's Key. dir is the path of that directory
+// as the host's sshd sees it.
 func (f *Cluster) hostFiles(o Options, i int, dir string) ([]file, error) {
 	h := &f.Hosts[i]
 	key, public, err := newKey("root@" + h.Name)

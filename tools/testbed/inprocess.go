@@ -14,7 +14,7 @@ import (
 	"remshell/test/sshtest"
 )
 
-// upInProcess starts an SSH server for each host in this process. The cluster ends with the process.
+// upInProcess starts an SSH server for each host in this process. The cluster ends when the process ends.
 func (f *Cluster) upInProcess(o Options) error {
 	lock, err := f.lock()
 	if err != nil {
@@ -38,7 +38,7 @@ func (f *Cluster) upInProcess(o Options) error {
 	return nil
 }
 
-// serve starts the SSH server of one host. stopOwned closes it.
+// serve starts the SSH server of one host. stopOwned stops the server.
 func (f *Cluster) serve(o Options, h Host) error {
 	text, err := os.ReadFile(f.path("hosts", h.Name, "ssh_host_ed25519_key"))
 	if err != nil {

@@ -16,12 +16,12 @@ type hintError struct{ err, hint string }
 func (e *hintError) Error() string { return e.err }
 func (e *hintError) Hint() string  { return e.hint }
 
-// ErrNeedsProcess is returned by Up if Options.Keep is set and this machine allows only the kind
-// InProcess, which ends with the process.
+// ErrNeedsProcess is returned by Up if Options.Keep is set but this machine allows only the kind InProcess, whose
+// clusters end with the process.
 var ErrNeedsProcess = errors.New("testbed: servers in this process cannot outlive it")
 
-// chooseKind returns o.Kind, or an error if this machine does not allow it. For Best it returns the first
-// kind that this machine allows.
+// chooseKind returns o.Kind, or an error if this machine does not allow that kind. If o.Kind is Best, it returns
+// the first kind that this machine allows.
 func chooseKind(ctx context.Context, o Options) (Kind, error) {
 	problems := map[Kind]error{
 		Namespaces: checkNamespaces(ctx),
@@ -43,7 +43,7 @@ func chooseKind(ctx context.Context, o Options) (Kind, error) {
 		errors.Join(problems[Namespaces], problems[Loopback], problems[InProcess]))
 }
 
-// sshdPath returns the path of sshd, or "" if there is none. sshd must be started by its full path.
+// sshdPath returns the full path of sshd, or "" if there is no sshd. sshd refuses to start without a full path.
 func sshdPath() string {
 	for _, name := range []string{"/usr/sbin/sshd", "/usr/local/sbin/sshd", "sshd"} {
 		if path, err := exec.LookPath(name); err == nil {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// toolTimeout is how long one run of ip(8) or nft(8) may take.
+// toolTimeout is the maximum time for one run of ip(8) or nft(8).
 const toolTimeout = 20 * time.Second
 
-// SetLink takes the head's end of a host's link up or down. While it is down, the host keeps its address,
-// packets are lost and connections get no error, as with a pulled cable. A link carries packets again a
-// second or two after it is set up. It needs kind Namespaces.
+// SetLink takes the head's end of a host's network link up or down. While the link is down, the host keeps its
+// address, packets are lost and connections get no error, as with a pulled cable. A link carries packets again one
+// or two seconds after it is taken up. SetLink needs kind Namespaces.
 func (f *Cluster) SetLink(host string, isUp bool) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("link of " + host)
@@ -27,9 +27,9 @@ func (f *Cluster) SetLink(host string, isUp bool) error {
 	return f.runTool(Head, "", "ip", "link", "set", host, state)
 }
 
-// Block makes the host's firewall drop all incoming packets, except on its loopback. If ports are given,
-// packets to these ports and of established connections pass. If none are given, even established
-// connections are cut off. It needs kind Namespaces.
+// Block makes the host's firewall drop all incoming packets, except on its loopback interface. If ports are given
+// in open, packets to these ports and packets of established connections pass. If open is empty, even established
+// connections are blocked. Block needs kind Namespaces.
 func (f *Cluster) Block(host string, open ...int) error {
 	var rules strings.Builder
 	rules.WriteString("table inet field\ndelete table inet field\ntable inet field {\n" +
@@ -44,12 +44,12 @@ func (f *Cluster) Block(host string, open ...int) error {
 	return f.firewall(host, rules.String())
 }
 
-// Unblock removes the firewall rules of Block.
+// Unblock removes the firewall rules that Block has set.
 func (f *Cluster) Unblock(host string) error {
 	return f.firewall(host, "table inet field\ndelete table inet field\n")
 }
 
-// firewall runs nft(8) on a host with these rules.
+// firewall runs nft(8) on a host with the given rules.
 func (f *Cluster) firewall(host, rules string) error {
 	if f.Kind != Namespaces {
 		return f.unsupported("firewall of " + host)

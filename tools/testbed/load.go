@@ -26,22 +26,22 @@ import (
 // loadFile is the name of the file that is mounted over /proc/loadavg on a host.
 const loadFile = "loadavg"
 
-// loadWidth is the length of the line in loadFile. The size of the file never changes, so no reader sees
-// a partial line.
+// loadWidth is the length in bytes of the line in loadFile. The size of the file never changes, so no reader sees a
+// partial line.
 const loadWidth = 60
 
-// fixedOne is the number 1 in the fixed-point format of the kernel's load averages
-// (include/linux/sched/loadavg.h).
+// fixedOne is the number 1 in the fixed-point format of the kernel's load averages (include/linux/sched/loadavg.h).
 const fixedOne = 1 << 11
 
-// decays has the factors by which the kernel multiplies the averages over 1, 5 and 15 minutes every 5
-// seconds, in units of 1/fixedOne.
+// decays are the factors by which the kernel multiplies the averages over 1, 5 and 15 minutes every 5 seconds, in
+// units of 1/fixedOne.
 var decays = [3]int{1884, 2014, 2037}
 
-// An averages has the load averages over 1, 5 and 15 minutes, in units of 1/fixedOne.
+// averages are the load averages over 1, 5 and 15 minutes, in units of 1/fixedOne.
 type averages [3]int
 
-// next returns the averages after 5 more seconds with this many active threads (the kernel's calc_load).
+// next returns the averages after 5 more seconds with the given number of active threads, as the kernel's calc_load
+// does.
 func (a averages) next(active int) averages {
 	for i, decay := range decays {
 		load := a[i]*decay + active*fixedOne*(fixedOne-decay)
@@ -53,8 +53,8 @@ func (a averages) next(active int) averages {
 	return a
 }
 
-// line returns the line of /proc/loadavg (loadavg_proc_show), padded to loadWidth. The last field is 0.
-// In the kernel it is the most recent pid.
+// line returns the averages as a line of /proc/loadavg (loadavg_proc_show), padded to loadWidth. The last field is
+// always 0. In the kernel's own file it is the most recent PID.
 func (a averages) line(active, threads int) string {
 	text := ""
 	for _, load := range a {
@@ -65,7 +65,7 @@ func (a averages) line(active, threads int) string {
 	return fmt.Sprintf("%-*s\n", loadWidth, text)
 }
 
-// loadFiles returns the initial load file of each host, with averages of 0. It is nil if LoadEvery is 0.
+// loadFiles returns the initial load file of each host, with averages of 0. It returns nil if LoadEvery is 0.
 func (f *Cluster) loadFiles(o Options) (files []file) {
 	if o.LoadEvery == 0 {
 		return nil
@@ -76,8 +76,8 @@ func (f *Cluster) loadFiles(o Options) (files []file) {
 	return files
 }
 
-// keepLoads updates the load files of all hosts at the given interval until Down is called. It does nothing
-// if the interval is 0.
+// keepLoads updates the load files of all hosts at the given interval until Down is called. If the interval is 0,
+// it does nothing.
 func (f *Cluster) keepLoads(interval time.Duration) {
 	if interval == 0 {
 		return
@@ -94,7 +94,7 @@ func (f *Cluster) keepLoads(interval time.Duration) {
 	})
 }
 
-// keepLoad updates the load file of one host until end is closed or the host is gone.
+// keepLoad updates the load file of one host until the channel end is closed or the host is gone.
 func (f *Cluster) keepLoad(h Host, interval time.Duration, end <-chan struct{}) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -118,8 +118,9 @@ func (f *Cluster) keepLoad(h Host, interval time.Duration, end <-chan struct{}) 
 	}
 }
 
-// countThreads returns how many threads are in the PID namespace of a procfs. active counts those that
-// the kernel counts for its load average (nr_running and nr_uninterruptible).
+// countThreads returns the number of threads in the PID namespace to which a procfs belongs. active is the number
+// of those that count for the kernel's load average (nr_running and nr_uninterruptible). proc is the path of the
+// procfs.
 func countThreads(proc string) (active, all int) {
 	stats, _ := filepath.Glob(proc + "/[0-9]*/task/*/stat")
 	for _, name := range stats {

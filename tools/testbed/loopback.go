@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// upLoopback starts one sshd for each host. A port that was free may be taken by another process
-// meanwhile. Then sshd logs that, and upLoopback returns sshd's message as an error.
+// upLoopback starts one sshd for each host. If another process has taken a host's port in the meantime, the host's
+// sshd logs an error, and upLoopback returns the text that sshd has logged.
 func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
@@ -39,7 +39,7 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	return f.waitSSHD(ctx)
 }
 
-// freePorts appends this number of hosts to f.Hosts. Each has an address and a port on which no process
+// freePorts appends the given number of hosts to f.Hosts. Each host has an address and a port on which no process
 // listens.
 func (f *Cluster) freePorts(hosts int) error {
 	for i := range hosts {
@@ -54,8 +54,8 @@ func (f *Cluster) freePorts(hosts int) error {
 	return nil
 }
 
-// listenLoopback listens on a free port of host i's loopback address; i counts from 0. It uses
-// 127.0.0.1 if the machine has no other address of 127.0.0.0/8.
+// listenLoopback listens on a free port of the loopback address of host i, where i begins at 0. It uses 127.0.0.1
+// if the machine has no other address in 127.0.0.0/8.
 func listenLoopback(i int) (net.Listener, error) {
 	addr := fmt.Sprintf("127.0.%d.%d:0", (i+2)>>8, (i+2)&255)
 	if ln, err := net.Listen("tcp4", addr); err == nil {
@@ -64,8 +64,8 @@ func listenLoopback(i int) (net.Listener, error) {
 	return net.Listen("tcp4", "127.0.0.1:0")
 }
 
-// aliasFiles writes the state directory of the kinds Loopback and InProcess, whose hosts are aliases of
-// this machine.
+// aliasFiles writes the files of the state directory for the kinds Loopback and InProcess, whose hosts are aliases
+// of this machine.
 func (f *Cluster) aliasFiles(o Options) error {
 	userKey, userPub, err := newKey("field")
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// These scripts are copied to the state directory and run from there with sh. So they do not depend on
-// temporary files of go run or go test.
+// These scripts are copied to the state directory and run there with sh. So they remain available when go run or go
+// test removes its temporary files.
 var (
 	//go:embed scripts/keeper.sh
 	keeperScript string
@@ -35,12 +35,11 @@ var (
 // hostDir is the directory in which a host of kind Namespaces sees its own files.
 const hostDir = "/run/field"
 
-// headAddr is the address of the head. No host can have it (MaxHosts).
+// headAddr is the address of the head. MaxHosts makes sure that no host has this address.
 const headAddr = "10.88.255.254"
 
-// upNamespaces creates the hosts. It writes the files, and then starts the head and the hosts, which
-// report their pids. One run of ip(8) creates a link for each host. Then each host sets up its link and
-// starts sshd.
+// upNamespaces creates the hosts. It writes their files and starts the head and the hosts, which report their PIDs.
+// Then one run of ip(8) creates a link for each host. Finally each host sets up its link and starts sshd.
 func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute) // against a host that never starts
 	defer cancel()
@@ -81,8 +80,8 @@ func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	return err
 }
 
-// netnsFiles writes all files of the state directory. It creates the repository's bin/ if that does not
-// exist.
+// netnsFiles writes all files of the state directory. It creates the directory bin/ of the repository if that does
+// not exist.
 func (f *Cluster) netnsFiles(o Options) error {
 	userKey, userPub, err := newKey("root@head")
 	if err != nil {
@@ -130,8 +129,8 @@ func (f *Cluster) netnsFiles(o Options) error {
 	return f.writeFiles(files)
 }
 
-// etcFiles returns the files that head and hosts see in /etc instead of the machine's own. Host names
-// come only from the file hosts. Root can log in with a key and has o.Shell as its login shell.
+// etcFiles returns the files that the head and the hosts see in /etc instead of the machine's own. Host names come
+// only from the file hosts. Root can log in with a key and has o.Shell as its login shell.
 func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	var hosts strings.Builder
 	fmt.Fprintf(&hosts, "127.0.0.1 localhost\n%s %s\n", headAddr, Head)
@@ -162,8 +161,8 @@ func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	}, nil
 }
 
-// setColumn sets one column of a user's line in a file such as passwd, and returns the new
-// text. Columns count from 0.
+// setColumn returns text, which has the format of a file such as passwd, with one column of a user's line set to
+// value. Columns are numbered from 0.
 func setColumn(text, user string, column int, value string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
@@ -181,8 +180,8 @@ func setColumn(text, user string, column int, value string) string {
 	return strings.Join(lines, "")
 }
 
-// fstab returns the mounts of a host, in order. /run comes last, because it may hide the state directory.
-// The source is called "field", because mount(8) skips mounts that seem to exist already.
+// fstab returns the mounts of a host in the order in which they are made. /run comes last, because it may hide the
+// state directory. The source is called "field", because mount(8) skips mounts that seem to exist already.
 func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
@@ -208,7 +207,7 @@ func (f *Cluster) fstab(o Options) string {
 	return strings.Join(lines, " 0 0\n") + " 0 0\n"
 }
 
-// HomeDir returns root's home directory in /etc/passwd, which ssh and sshd also use.
+// HomeDir returns root's home directory according to /etc/passwd, which ssh and sshd also use.
 func HomeDir() string {
 	passwd, _ := os.ReadFile("/etc/passwd")
 	for line := range strings.Lines(string(passwd)) {
@@ -219,9 +218,9 @@ func HomeDir() string {
 	return "/root"
 }
 
-// startKeeper starts the keeper: the script keeper.sh or loopback.sh. It starts all other processes of
-// the cluster, and removes the cluster's files when the process that called Up ends. pids has lines "NAME
-// PID". The caller closes linksReady when the hosts have their links.
+// startKeeper starts the keeper, which is the script keeper.sh or loopback.sh. The keeper starts all other
+// processes of the cluster, and removes the cluster's files when the process that called Up ends. pids provides
+// lines "NAME PID". The caller must close linksReady when the hosts have their links.
 func (f *Cluster) startKeeper(o Options, name string, args ...string) (linksReady io.Closer, pids io.ReadCloser, err error) {
 	lock, err := f.lock()
 	if err != nil {
@@ -282,8 +281,7 @@ func (f *Cluster) keeperEnv(o Options) []string {
 	}
 }
 
-// readPIDs reads the lines "NAME PID" of the head and all hosts. It sets HeadPID and the Init of each
-// host.
+// readPIDs reads the lines "NAME PID" of the head and all hosts from pids. It sets HeadPID, and Init of each host.
 func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	defer context.AfterFunc(ctx, func() { pids.Close() })()
 	byName := map[string]*int{Head: &f.HeadPID}
@@ -305,7 +303,8 @@ func (f *Cluster) readPIDs(ctx context.Context, pids io.ReadCloser) error {
 	return nil
 }
 
-// linkHosts creates a veth link for each host. One end is on the head's bridge, the other in the host.
+// linkHosts creates a veth link for each host. One end of the link is on the head's bridge, and the other is in the
+// host.
 func (f *Cluster) linkHosts(ctx context.Context) error {
 	var batch bytes.Buffer
 	for _, h := range f.Hosts {
@@ -320,7 +319,7 @@ func (f *Cluster) linkHosts(ctx context.Context) error {
 	return nil
 }
 
-// waitSSHD waits until the sshd of every host has written its pid file. sshd does so after listen(2).
+// waitSSHD waits until the sshd of each host has written its PID file, which sshd does after listen(2).
 func (f *Cluster) waitSSHD(ctx context.Context) error {
 	for _, h := range f.Hosts {
 		pidFile := f.path("hosts", h.Name, "sshd.pid")
@@ -340,7 +339,7 @@ func (f *Cluster) waitSSHD(ctx context.Context) error {
 	return nil
 }
 
-// stillStarting returns an error if the host has ended or its sshd has logged an error.
+// stillStarting returns an error if the host has ended or the host's sshd has logged an error.
 func (f *Cluster) stillStarting(h Host) error {
 	if f.Kind == Namespaces {
 		_, err := os.Stat("/proc/" + strconv.Itoa(h.Init))
@@ -356,10 +355,10 @@ func (f *Cluster) stillStarting(h Host) error {
 	return nil
 }
 
-// raiseNeighbourLimits raises the limits of the kernel's neighbour table, so that each host can have an
-// entry for each other host. All network namespaces share the table (ip-sysctl:
-// neigh/default/gc_thresh1..3). If it is full, connections fail at random. Without permission, as in a
-// container, the limits stay as they are.
+// raiseNeighbourLimits raises the limits of the kernel's neighbour table, so that each host can have an entry for
+// each other host. All network namespaces share this table (ip-sysctl: neigh/default/gc_thresh1..3). If the table
+// is full, connections fail at random. If this process has no permission, as in a container, the limits do not
+// change.
 func raiseNeighbourLimits(hosts int) {
 	need := 2 * (hosts + 1) * (hosts + 1)
 	for i, want := range []int{need, 2 * need, 4 * need} {

@@ -15,26 +15,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is a running process. Its pids are from the PID namespace of this process.
+// A Process is a running process. Its PIDs are those in the PID namespace of this process.
 type Process struct {
 	PID, Parent int
 	UID         int
 	Args        []string
 }
 
-// markName is the environment variable that tells to which host a process belongs, if hosts share one PID
-// namespace. Its value is the host's mark (markOf).
+// markName is the environment variable that says to which host a process belongs, for clusters whose hosts share
+// one PID namespace. Its value is the mark of the host (markOf).
 const markName = "REMSHELL_FIELD"
 
-// markOf returns the mark of a host. For host "" it is the common prefix of all marks of the cluster.
+// markOf returns the mark of a host, which is the value of markName for the host's processes. If host is "", it
+// returns the prefix that all marks of the cluster have in common.
 func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 
-// Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1
-// and its sleep, the listening sshd, daemons of a batch system, and zombies.
+// Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1 and the
+// sleep command of process 1, the listening sshd, daemons of a batch system, and zombies.
 //
-// With other kinds than Namespaces, it returns the processes that have the host's mark in their
-// environment, or that have an ancestor with the mark. It does not find an orphan with a changed
-// environment.
+// With other kinds than Namespaces, Processes returns the processes that have the host's mark (markName) in their
+// environment, and the descendants of these processes. It does not find an orphan whose environment was changed.
 func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
 	if err != nil {
@@ -57,24 +57,26 @@ func (f *Cluster) Processes(host string) ([]Process, error) {
 	return slices.DeleteFunc(all, func(p Process) bool { return !on(p) || isListener(p) || isBatchDaemon(p) }), nil
 }
 
-// isInitChild reports whether p is the sleep command for which process 1 of a host waits
-// (scripts/host.sh). init is process 1.
+// isInitChild reports whether p is the sleep command for which process 1 of a host waits (scripts/host.sh). init is
+// the PID of process 1.
 func isInitChild(p Process, init int) bool {
 	return p.Parent == init && slices.Equal(p.Args, []string{"sleep", "infinity"})
 }
 
-// isListener reports whether p is a listening sshd, by the title that sshd sets (sshd.c, "[listener]").
+// isListener reports whether p is a listening sshd. It decides by the process title that sshd sets (sshd.c,
+// "[listener]").
 func isListener(p Process) bool {
 	return len(p.Args) > 0 && strings.HasPrefix(p.Args[0], "sshd: ") && strings.Contains(p.Args[0], "[listener]")
 }
 
-// isBatchDaemon reports whether p is slurmd, sge_execd or a daemon of HTCondor. It is false for processes
-// that these start for a job.
+// isBatchDaemon reports whether p is slurmd, sge_execd or a daemon of HTCondor. It returns false for processes that
+// these daemons start for a job.
 func isBatchDaemon(p Process) bool {
 	return len(p.Args) > 0 && (p.Args[0] == "slurmd" || p.Args[0] == sgePrograms+"sge_execd" || isCondorDaemon(p.Args[0]))
 }
 
-// marked returns a function that reports whether a process, or an ancestor of it, has the mark.
+// marked returns a function that reports whether a process, or an ancestor of the process, has the mark in its
+// environment.
 func (f *Cluster) marked(all []Process, mark string) func(Process) bool {
 	parent := make(map[int]int, len(all))
 	has := make(map[int]bool)
@@ -93,9 +95,8 @@ func (f *Cluster) marked(all []Process, mark string) func(Process) bool {
 	}
 }
 
-// hasMark reports whether a process has the mark in its environment. A mark that ends with ":"
-// matches all hosts of the cluster. It is false for processes of other users, whose environment
-// cannot be read.
+// hasMark reports whether a process has the mark in its environment. A mark that ends with ":" matches all hosts of
+// the cluster. hasMark returns false for processes of other users, whose environment cannot be read.
 func hasMark(pid int, mark string) bool {
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil {
@@ -110,7 +111,8 @@ func hasMark(pid int, mark string) bool {
 	return false
 }
 
-// namespace returns the name of a process's namespace, such as "net:[4026531840]", or "" if there is no such process.
+// namespace returns the name of a process's namespace of the given kind, such as "net:[4026531840]". It returns ""
+// if there is no such process.
 func namespace(pid int, kind string) string {
 	name, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "ns", kind))
 	return name
@@ -160,9 +162,8 @@ func readProcess(pid int) (Process, bool) {
 	return Process{PID: pid, Parent: parent, UID: int(st.Uid), Args: args}, true
 }
 
-// killStrays kills processes that do not end with the keeper, and waits for their end. With kind
-// Namespaces these are commands on the head. With other kinds they are processes that sessions have left
-// behind.
+// killStrays kills processes that do not end with the keeper, and waits until they have ended. With kind
+// Namespaces, these are commands on the head. With other kinds, they are processes that sessions have left behind.
 func (f *Cluster) killStrays() error {
 	all, err := processes()
 	if err != nil {
@@ -194,8 +195,8 @@ func (f *Cluster) killStrays() error {
 	return waitGone(func(p Process) bool { return killed[p.PID] })
 }
 
-// waitGone waits, for downTimeout at most, until killed returns false for all running processes. Zombies
-// count as ended.
+// waitGone waits until no running process is left for which killed returns true. Zombies count as ended. It returns
+// an error after downTimeout.
 func waitGone(killed func(Process) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()

@@ -19,8 +19,8 @@ cluster with Grid Engine also runs:
 
 All files of Grid Engine are in sgeDir: the cell with its configuration and accounting, spool directories
 and logs. The machine's own cell is not used, and none of its services is started. Each host has four
-slots, however many CPUs the machine has. In the parallel environment mpi a job can start tasks on its
-hosts. In the parallel environment loose it cannot.
+slots, regardless of the number of CPUs of the machine. In the parallel environment mpi, a job can start tasks
+on its hosts. In the parallel environment loose, a job cannot.
 */
 const sgeDir = "/var/lib/gridengine"
 
@@ -33,7 +33,8 @@ const SGESlots = 4
 //go:embed scripts/sge.sh
 var sgeScript string
 
-// NoSGE returns why this machine cannot run a test cluster with Grid Engine. It returns nil if root can.
+// NoSGE returns an error that says why root cannot run a test cluster with Grid Engine on this machine. It returns
+// nil if root can.
 func NoSGE() error {
 	for _, name := range []string{"sge_qmaster", "sge_execd", "qsub", "spooldefaults.bin"} {
 		if _, err := os.Stat(sgePrograms + name); err != nil {
@@ -61,8 +62,7 @@ func (f *Cluster) sgeFiles() []file {
 	return files
 }
 
-// endColumns returns text without blanks around it and with one newline at its end, as Grid Engine
-// requires.
+// endColumns returns text without blanks at both ends and with one newline at the end, as Grid Engine requires.
 func endColumns(text string) string { return strings.TrimSpace(text) + "\n" }
 
 const sgeBootstrap = `
@@ -90,9 +90,9 @@ xprojects NONE
 usage_scaling NONE
 report_variables NONE`
 
-// sgeQueue is a queue_conf(5) without hosts and slots. Each host needs its own /tmp, because hosts would
-// otherwise remove files of each other's tasks. There is no load threshold, because all hosts share the
-// load of one machine.
+// sgeQueue is a queue configuration (queue_conf(5)) without hosts and slots. Each host needs its own /tmp, because
+// otherwise one host would remove files of another host's tasks. There is no load threshold, because all hosts
+// share the load of one machine.
 const sgeQueue = `
 qname all.q
 seq_no 0
@@ -171,8 +171,8 @@ func (f *Cluster) upSGE(ctx context.Context) error {
 	})
 }
 
-// countUsableQueues returns how many queue instances in the output of qstat -f accept jobs: their host
-// has reported its load, and their column "states" is empty.
+// countUsableQueues returns how many queue instances in text, the output of qstat -f, accept jobs. Such an instance
+// has an empty column "states", and its host has reported a load.
 func countUsableQueues(text string) (n int) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -183,8 +183,8 @@ func countUsableQueues(text string) (n int) {
 	return n
 }
 
-// StartExecd starts Grid Engine's daemon on a host. It may be called again after the daemon was killed.
-// It returns when the master knows the host.
+// StartExecd starts Grid Engine's daemon on a host, and returns when the master knows the host. It may be called
+// again after the daemon was killed.
 func (f *Cluster) StartExecd(ctx context.Context, host string) error {
 	return runWithOutput(f.On(ctx, host, "env", "SGE_ROOT="+sgeDir, "SGE_CELL=default", sgePrograms+"sge_execd"))
 }

@@ -20,18 +20,19 @@ cluster with Slurm also runs:
 
 All files of Slurm are in slurmDir: the configuration, the key, the socket of the only munged, spool
 directories and logs. The machine's own /etc/slurm is not used, and none of its services is started. Each
-host has four CPUs for Slurm, however many the machine has.
+host has four CPUs for Slurm, regardless of the number of CPUs of the machine.
 */
 const slurmDir = "/etc/slurm"
 
 // SlurmCPUs is the number of CPUs that Slurm allocates on each host.
 const SlurmCPUs = 4
 
-// slurmPrograms are the programs that a test cluster with Slurm needs. They are in Debian's
-// packages slurm-wlm and munge.
+// slurmPrograms are the programs that a test cluster with Slurm needs. The Debian packages slurm-wlm and munge
+// contain them.
 var slurmPrograms = []string{"munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol"}
 
-// NoSlurm returns why this machine cannot run a test cluster with Slurm. It returns nil if root can.
+// NoSlurm returns an error that says why root cannot run a test cluster with Slurm on this machine. It returns nil
+// if root can.
 func NoSlurm() error {
 	for _, name := range slurmPrograms {
 		if _, err := exec.LookPath(name); err != nil {
@@ -55,8 +56,8 @@ func (f *Cluster) slurmFiles() []file {
 	}
 }
 
-// slurmConf returns the slurm.conf(5). It uses neither control groups nor affinity, because a host is no
-// container. Slurm finds the processes of a step by their parents.
+// slurmConf returns the text of slurm.conf(5). The configuration uses neither control groups nor affinity, because
+// a host of the cluster is not a container. Slurm finds the processes of a step by their parent processes.
 func (f *Cluster) slurmConf() string {
 	lines := []string{
 		"ClusterName=field",
@@ -88,8 +89,8 @@ func (f *Cluster) slurmConf() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// upSlurm starts Slurm's daemons, and waits until all hosts accept jobs. The command that starts a daemon
-// returns when the daemon is ready.
+// upSlurm starts Slurm's daemons, and waits until all hosts accept jobs. The command that starts a daemon returns
+// only when the daemon is ready.
 func (f *Cluster) upSlurm(ctx context.Context) error {
 	if err := runWithOutput(f.Command(ctx, nil, "munged", "--force", "--key-file="+slurmDir+"/munge.key", "--num-threads=2",
 		"--socket="+slurmDir+"/munge.socket", "--pid-file="+slurmDir+"/munged.pid",

@@ -18,18 +18,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clusterOwner has those parts of a Cluster that only the process which called Up has.
+// A clusterOwner contains those parts of a Cluster that only the process that called Up has.
 type clusterOwner struct {
 	keeper      *exec.Cmd      // see startKeeper; nil: none
 	keeperInput *os.File       // write end of the keeper's stdin: the keeper takes the cluster down when it is closed
 	stop        []func() error // called by Down
 }
 
-// nameCounter makes the generated names of clusters unique within a process.
+// nameCounter is a counter for the generated names of clusters, which makes them unique within a process.
 var nameCounter atomic.Int64
 
-// stateRoot returns the directory of this user's state directories. In /tmp its name is predictable, so
-// callers must check it with privateDir.
+// stateRoot returns the directory that contains the state directories of this user's clusters. In /tmp, its name is
+// predictable, so callers must check it with privateDir.
 func stateRoot() string {
 	if os.Geteuid() == 0 {
 		return "/run/remshell-field"
@@ -40,8 +40,8 @@ func stateRoot() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("remshell-field-%d", os.Geteuid()))
 }
 
-// createState creates the empty state directory of a new cluster. If a cluster of the same name is up, it
-// returns an error. If that cluster is dead, it removes the old directory first.
+// createState creates the empty state directory of a new cluster. If a cluster of the same name is up, createState
+// returns an error. If such a cluster is dead, it first removes the old directory.
 func createState(o Options, kind Kind) (*Cluster, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("t%d-%d", os.Getpid(), nameCounter.Add(1))
@@ -72,8 +72,8 @@ func createState(o Options, kind Kind) (*Cluster, error) {
 	return f, err
 }
 
-// privateDir creates dir if it does not exist. It returns an error unless this user owns dir and no other
-// user can write to it.
+// privateDir creates dir if it does not exist. It returns an error unless this user owns dir and no other user can
+// write to dir.
 func privateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -88,8 +88,8 @@ func privateDir(dir string) error {
 	return nil
 }
 
-// Repo returns the root of the repository: the working directory, or its closest parent directory that
-// contains a go.mod.
+// Repo returns the root directory of the repository. It is the working directory or the closest parent directory
+// that contains a go.mod.
 func Repo() (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -105,8 +105,8 @@ func Repo() (string, error) {
 	}
 }
 
-// isAlive reports whether a cluster is up: the lock file in its state directory is locked. The kernel
-// releases the lock when the last process that has the file open ends, even if it is killed.
+// isAlive reports whether a cluster is up, which is so if the lock file in its state directory is locked. The
+// kernel releases the lock when the last process that has the file open ends, even if the process is killed.
 func isAlive(state string) bool {
 	file, err := os.Open(filepath.Join(state, "lock"))
 	if err != nil {
@@ -116,7 +116,7 @@ func isAlive(state string) bool {
 	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// lock locks the cluster's lock file. The keeper inherits the open file, and so the lock.
+// lock locks the cluster's lock file. The keeper inherits the open file, and therefore the lock.
 func (f *Cluster) lock() (*os.File, error) {
 	file, err := os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -143,7 +143,7 @@ func (f *Cluster) save() error {
 	return os.WriteFile(f.path("field.json"), text, 0o600)
 }
 
-// Open returns a cluster that another process has created. It returns an error if the cluster is not up.
+// Open returns a cluster that another process has created. It returns an error if no cluster of this name is up.
 func Open(name string) (*Cluster, error) {
 	state := filepath.Join(stateRoot(), name)
 	text, err := os.ReadFile(filepath.Join(state, "field.json"))
@@ -157,8 +157,7 @@ func Open(name string) (*Cluster, error) {
 	return f, nil
 }
 
-// RemoveDead removes the processes and files of killed clusters, and returns the clusters'
-// names.
+// RemoveDead removes the processes and files of clusters whose owner was killed, and returns the clusters' names.
 func RemoveDead() ([]string, error) {
 	entries, err := os.ReadDir(stateRoot())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,11 +182,11 @@ func RemoveDead() ([]string, error) {
 	return removed, err
 }
 
-// downTimeout is how long to wait for the end of killed processes. They end within milliseconds, unless a
+// downTimeout is the maximum time to wait for the end of killed processes. They end within milliseconds, unless a
 // disk hangs.
 const downTimeout = 20 * time.Second
 
-// Down kills all processes of the cluster, including those on the head, and removes its files. A second
+// Down kills all processes of the cluster, including those on the head, and removes the cluster's files. A second
 // call does nothing.
 func (f *Cluster) Down() error {
 	if f.State == "" {
@@ -208,8 +207,8 @@ func (f *Cluster) Down() error {
 	return err
 }
 
-// killGroup kills the keeper's process group and waits for its end. With kind Namespaces the group
-// includes process 1 of the outer PID namespace, whose end kills all hosts. With kind Loopback it
+// killGroup kills the keeper's process group and waits for its end. With kind Namespaces, the group includes
+// process 1 of the outer PID namespace, whose end kills all processes of the hosts. With kind Loopback, the group
 // includes the sshds.
 func (f *Cluster) killGroup() error {
 	ended := pidfd(f.HeadPID)
@@ -222,8 +221,7 @@ func (f *Cluster) killGroup() error {
 	}))
 }
 
-// stopOwned ends the servers and the keeper that this process has started. For a Cluster from Open it
-// does nothing.
+// stopOwned ends the servers and the keeper that this process has started. It does nothing for a Cluster from Open.
 func (f *Cluster) stopOwned() error {
 	if f.owner == nil {
 		return nil
@@ -253,9 +251,9 @@ func pidfd(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(pid))
 }
 
-// waitPidfd waits until the process of a pidfd ends, for limit at most. The process need not be a child.
-// Process 1 of a PID namespace ends after all others in it (pid_namespaces(7)). If file is nil, waitPidfd
-// returns at once.
+// waitPidfd waits until the process of a pidfd has ended, for limit at most. The process need not be a child of
+// this process. Process 1 of a PID namespace ends after all others in the namespace (pid_namespaces(7)). If file is
+// nil, waitPidfd returns at once.
 func waitPidfd(file *os.File, limit time.Duration) error {
 	if file == nil {
 		return nil

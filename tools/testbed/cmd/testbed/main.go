@@ -68,7 +68,7 @@ func (c *upCmd) Run(o *options) error {
 	return printUsage(f, time.Since(start))
 }
 
-// serve creates the cluster, prints "up", and removes the cluster at SIGTERM or SIGINT.
+// serve creates the cluster, prints "up", and removes the cluster when it receives SIGTERM or SIGINT.
 func serve(opts testbed.Options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -81,7 +81,7 @@ func serve(opts testbed.Options) error {
 	return f.Down()
 }
 
-// background starts this program again with --serve, in its own session, and waits until that prints
+// background starts this program again with --serve, in its own session, and waits until the new process prints
 // "up".
 func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	cmd := exec.Command("/proc/self/exe", append(os.Args[1:], "--serve", "--kind=in-process")...)
@@ -100,7 +100,7 @@ func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	return testbed.Open(o.Name)
 }
 
-// printUsage prints the cluster's hosts and the commands with which to use them.
+// printUsage prints the cluster's hosts and the commands to use them.
 func printUsage(f *testbed.Cluster, startTime time.Duration) error {
 	self, name := "go run ./tools/testbed/cmd/testbed", ""
 	if exe, err := os.Executable(); err == nil && !strings.Contains(exe, "go-build") {
@@ -153,8 +153,8 @@ func (c *onCmd) Run(o *options) error {
 	return execCommand(f.On(context.Background(), c.Host, c.Command[0], c.Command[1:]...))
 }
 
-// execCommand replaces this process with the command, so that signals, terminal and exit status are the
-// command's own. It returns only if that fails.
+// execCommand replaces this process with a command, so that signals, terminal and exit status are those of the
+// command. It returns only if executing the command fails.
 func execCommand(cmd *exec.Cmd) error {
 	if cmd.Err != nil {
 		return cmd.Err
