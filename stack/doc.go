@@ -9,7 +9,7 @@ that others give it. It performs no ptrace and knows no process.
 	rules.go     executes call frame instructions; expr.go evaluates DWARF expressions
 	image.go     an ELF file with bounds
 	symbols.go   names of functions, from all symbol tables of a file
-	lines.go     files, lines and inlined functions, from DWARF
+	lines.go     files, lines and inlined functions, from DWARF; debug.go checks it before
 
 A program under observation may be hostile, and so may its files. Therefore each size, count and depth has a bound,
 and each loop ends.
@@ -33,5 +33,6 @@ const (
 	maxNameBytes    = 1 << 10   // one name of a function or file
 	maxDebugData    = 64 << 20  // .gnu_debugdata after decompression
 	maxDWARF        = 256 << 20 // all sections of DWARF together, after decompression
+	maxUnits        = 1 << 17   // compile units of a file
 	maxSections     = 4096
 )

@@ -74,7 +74,7 @@ func plausible(file io.ReaderAt) bool {
 	if _, err := file.ReadAt(name[:], int64(from+names*sectionSize)); err != nil {
 		return false
 	}
-	return binary.LittleEndian.Uint64(name[32:]) <= 1<<20
+	return binary.LittleEndian.Uint64(name[32:]) <= 1<<20 && !isCompressed(name[:])
 }
 
 // recoverAs recovers from a panic that a hostile file has caused, and stores it in *err as an error.

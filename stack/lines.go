@@ -2,12 +2,10 @@ package stack
 
 import (
 	"debug/dwarf"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"path"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -47,23 +45,23 @@ var errTooLarge = errors.New("more debug information than is read")
 // information.
 func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline time.Time) (err error) {
 	defer recoverAs(&err)
-	info := m.elf.Section(".debug_info")
-	if info == nil || info.Type == elf.SHT_NOBITS {
-		return nil
+	sections, err := m.debugSections()
+	if err != nil || len(sections["info"]) == 0 {
+		return err
 	}
-	total := uint64(0)
-	for _, s := range m.elf.Sections {
-		if strings.HasPrefix(s.Name, ".debug_") {
-			if total += s.Size; s.Size > maxDWARF || total > maxDWARF {
-				return errTooLarge
-			}
-		}
+	if !plausibleUnits(sections["info"], sections["abbrev"]) {
+		return errTooLarge
 	}
-	data, err := m.elf.DWARF()
+	data, err := dwarf.New(sections["abbrev"], nil, nil, sections["info"], sections["line"], nil, sections["ranges"], sections["str"])
 	if err != nil {
 		return err
 	}
-	l := lineFinder{data: data, deadline: deadline}
+	for _, name := range []string{"addr", "line_str", "str_offsets", "rnglists"} {
+		if err := data.AddSection(".debug_"+name, sections[name]); err != nil {
+			return err
+		}
+	}
+	l := lineFinder{data: data, line: sections["line"], deadline: deadline}
 	units, err := l.unitsOf(addresses)
 	if err != nil {
 		return err
@@ -88,6 +86,7 @@ var errNoTime = errors.New("no time")
 // A lineFinder finds the lines of addresses in the DWARF information of a file.
 type lineFinder struct {
 	data     *dwarf.Data
+	line     []byte // .debug_line
 	deadline time.Time
 }
 
@@ -125,6 +124,9 @@ func (l *lineFinder) unitsOf(addresses []uint64) (units []*unit, err error) {
 // locate returns the locations of each address of a unit. The innermost function comes first, followed by the
 // functions into which it was inlined.
 func (l *lineFinder) locate(u *unit) map[uint64][]Location {
+	if at, ok := u.entry.Val(dwarf.AttrStmtList).(int64); !ok || !plausibleLines(l.line, at) {
+		return nil
+	}
 	lines, err := l.data.LineReader(u.entry)
 	if err != nil || lines == nil {
 		return nil

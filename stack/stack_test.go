@@ -2,6 +2,7 @@ package stack
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"slices"
 	"strings"
@@ -201,6 +202,75 @@ func TestNicer(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
+}
+
+// Files that claim more than they have, and units that share one large table, are refused before package dwarf allocates memory for them:
+// that would end the process.
+func TestHostileDebugInformation(t *testing.T) {
+	all := samples(t)
+	if all == nil {
+		t.Skip("needs gcc")
+	}
+	file := all[0] // DWARF 5
+	lines := func(file []byte) int {
+		m, err := OpenImage(bytes.NewReader(file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, symbol := 0, m.Lookup("f")["f"]
+		for _, l := range m.Symbolize([]uint64{symbol.Address}, time.Now().Add(time.Minute))[symbol.Address] {
+			n += l.Line
+		}
+		return n
+	}
+	if lines(file) == 0 {
+		t.Fatal("no line of the intact file")
+	}
+	f, err := elf.NewFile(bytes.NewReader(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{12 + 2 + 5 + 13, 12 + 2 + 5 + 13 + 1} { // the count of folders, or the byte before or after it
+		hostile := slices.Clone(file)
+		copy(hostile[int(f.Section(".debug_line").Offset)+at:], "\xff\xff\xff\xff\xff\x1f")
+		lines(hostile)
+	}
+	for _, test := range []struct {
+		name         string
+		info, abbrev []byte
+		want         bool
+	}{
+		{"two units with a table", slices.Concat(unitOf(4, 0), unitOf(4, 0)), []byte{1, 0x11, 1, 3, 8, 0, 0, 0}, true},
+		{"parts of one table", slices.Concat(unitOf(4, 0), unitOf(4, 4)), []byte{1, 0x11, 0, 0, 0, 1, 0x11, 0, 0, 0, 0}[:11], false},
+		{"two tables", slices.Concat(unitOf(4, 0), unitOf(4, 6)), []byte{1, 0x11, 0, 0, 0, 0, 1, 0x11, 0, 0, 0, 0}, true},
+		{"a table that does not end", unitOf(4, 0), []byte{1, 0x11, 0, 0, 0, 1}, false},
+		{"a table outside of the section", unitOf(4, 7), []byte{0}, false},
+		{"a unit that is cut off", unitOf(4, 0)[:9], []byte{0}, false},
+		{"too many units", bytes.Repeat(unitOf(4, 0), maxUnits+1), []byte{0}, false},
+		{"nothing", nil, nil, true},
+	} {
+		if got := plausibleUnits(test.info, test.abbrev); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+	}
+	for name, header := range map[string]string{
+		"2^40 folders without a form": "\x00\xff\xff\xff\xff\xff\x1f", "2^40 folders": "\x01\x01\x08\xff\xff\xff\xff\xff\x1f",
+		"2^40 files": "\x01\x01\x08\x00\x01\x01\x08\xff\xff\xff\xff\xff\x1f", "an unknown form": "\x01\x01\x77\x01aaaaaaaaaa",
+	} {
+		program := slices.Concat([]byte{0, 1, 0, 0, 5, 0, 8, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}, []byte(header), make([]byte, 40))
+		if plausibleLines(program, 0) {
+			t.Error(name)
+		}
+	}
+	if plausibleLines(nil, 1) || plausibleLines(nil, -1) {
+		t.Error("a program outside of the section")
+	}
+}
+
+// unitOf returns the header of a unit of .debug_info whose abbreviations are at an offset.
+func unitOf(version uint16, table uint32) []byte {
+	b := binary.LittleEndian.AppendUint16([]byte{7, 0, 0, 0}, version)
+	return append(binary.LittleEndian.AppendUint32(b, table), 8)
 }
 
 // Whatever call frame information says, an unwinder ends, within its bounds.
