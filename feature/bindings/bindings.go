@@ -1,5 +1,5 @@
 /*
-Package bindings is a feature: it reports to which CPUs the kernel has bound each rank
+Package bindings is the feature of mpiexec that reports to which CPUs the kernel has bound each rank
 (--report-bindings, rule DIAG-3). The helpers read the bindings and send them with Started.
 
 	--report-bindings: Request --Prepare--> helper
@@ -53,7 +53,7 @@ func newReport(print func(text string), group, ranks int) *report {
 	return &report{print, group, make([]string, ranks), ranks}
 }
 
-// addRank adds the line of a rank of the group that runs, or could not be started.
+// addRank adds a line about a rank that runs, or that could not be started.
 func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return
@@ -66,7 +66,7 @@ func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	}
 }
 
-// printNow prints the lines that are known. It prints once.
+// printNow prints the lines that are known. Further calls do nothing.
 func (b *report) printNow() {
 	if b == nil || b.print == nil {
 		return

@@ -7,8 +7,8 @@ import (
 	"remshell/pin"
 )
 
-// formatBinding says to which CPUs a rank is bound, such as "rank 3 node01 package 0 core 3 [...B|....]". It also
-// names the memory if the node has several NUMA nodes.
+// formatBinding describes the CPUs to which a rank is bound, for example "rank 3 node01 package 0 core 3
+// [...B|....]". It also names the memory if the node has several NUMA nodes.
 func formatBinding(rank, node string, t pin.Topology, cpus, mems []int) string {
 	line := fmt.Sprintf("rank %s %s", rank, node)
 	if cpus == nil {
