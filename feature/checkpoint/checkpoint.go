@@ -1,7 +1,5 @@
 /*
-Package checkpoint is a feature: it asks a running job for checkpoints (survive.md 4). It does so at times that the
-user has chosen, and when a user requests one (--checkpoint, --migrate). Package machine decides what to do, and
-this package does it.
+Package checkpoint is the feature of mpiexec that asks a running job to write checkpoints (survive.md 4), at times that the user has chosen and when a user requests a checkpoint (--checkpoint, --migrate). Package machine decides what to do, and package checkpoint carries that out.
 
 	Request, Due --> checkpointer --events--> machine.State --actions--> ranks, command, file, user
 */
@@ -38,7 +36,7 @@ func attach(j *launch.Job) {
 }
 
 // A checkpointer requests the checkpoints of one attempt (one run of all ranks). Only the goroutine that
-// owns the job uses it.
+// supervises the job uses it.
 type checkpointer struct {
 	job     *launch.Job
 	runner  runner
@@ -74,7 +72,8 @@ func (c *checkpointer) Request(answer func(reason string), stop func()) {
 	c.handleEvent(machine.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// RequestAndStop implements launch.Checkpoints: it requests a checkpoint after which stop ends the job's run.
+// RequestAndStop implements launch.Checkpoints: it requests a checkpoint, and calls stop to end the job's run
+// after the checkpoint. If the job is not stopped, it calls stays with the reason.
 func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	c.Request(func(why string) {
 		if c.state.Phase != machine.Stopping { // the attempt goes on
@@ -83,7 +82,7 @@ func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	}, stop)
 }
 
-// CancelStop implements launch.Checkpoints: stop calls it if the job continues after all.
+// CancelStop implements launch.Checkpoints: it records that the job continues, although a stop was requested.
 func (c *checkpointer) CancelStop() { c.handleEvent(machine.StopCancelled{}, time.Now()) }
 
 // InProgress implements launch.Checkpoints: it reports whether a checkpoint is being written.
@@ -148,7 +147,8 @@ func (c *checkpointer) commandEnded(number int, failure string) {
 	}
 }
 
-// handleEvent passes an event to the checkpoint's state and carries out the actions that the state returns.
+// handleEvent passes an event to the state of the job's checkpoints and carries out the actions that the
+// state returns.
 func (c *checkpointer) handleEvent(event machine.Event, now time.Time) {
 	for _, action := range c.state.Step(event, now) {
 		switch a := action.(type) {

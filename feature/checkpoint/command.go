@@ -14,7 +14,7 @@ import (
 	"remshell/userfile"
 )
 
-// A runner runs checkpoint commands and looks for checkpoint files (survive.md 4).
+// A runner runs checkpoint commands and checks for checkpoint files (survive.md 4).
 type runner interface {
 	// run runs the user's command with vars (NAME=VALUE) added to its environment, until it or ctx ends. It returns why the
 	// command failed, or "". It may be called from any goroutine.
@@ -29,7 +29,7 @@ type localRunner struct {
 	out     io.Writer // receives the command's output and errors
 }
 
-// run implements runner. The command runs with /bin/sh in a process group of its own.
+// run implements runner: it runs the command with /bin/sh in a process group of its own.
 func (w localRunner) run(ctx context.Context, command string, vars []string) (failure string) {
 	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", command)
 	cmd.Env = slices.Concat(w.environ, vars)
@@ -45,7 +45,8 @@ func (w localRunner) run(ctx context.Context, command string, vars []string) (fa
 	return fmt.Sprintf("the command of --ckpt-cmd failed: %v", err)
 }
 
-// isWritten implements runner. It is false for a file of another user in a directory such as /tmp.
+// isWritten implements runner: it reports whether the file was written after the time since. It returns false
+// for a file of another user in a directory such as /tmp.
 func (w localRunner) isWritten(file string, since time.Time) bool {
 	path, err := userfile.ResolveForWriting(file)
 	if err != nil {

@@ -66,8 +66,8 @@ const texts = `
   Ranks find the path of the folder in MPIEXEC_CKPT_DIR.
 `
 
-// Commands says how to run the commands that write checkpoints. A job without such a command has no
-// Commands.
+// Commands says how to run the commands that write checkpoints. The setting is missing in a job without such
+// a command.
 type Commands struct {
 	Environ []string // mpiexec's environment
 }
@@ -127,7 +127,8 @@ func absolutePath(name, dir string) string {
 	return filepath.Join(dir, name)
 }
 
-// rankVariables returns the variables that tell ranks about checkpoints (rule SV-10).
+// rankVariables returns the environment variables by which ranks find out how to write checkpoints (rule
+// SV-10).
 func rankVariables(c job.CheckpointPolicy) (vars []string) {
 	if c.Dir != "" {
 		vars = append(vars, "MPIEXEC_CKPT_DIR="+c.Dir)
@@ -139,8 +140,8 @@ func rankVariables(c job.CheckpointPolicy) (vars []string) {
 	return vars
 }
 
-// prepareFiles creates the directory of --ckpt-dir on this machine if it is missing. It rejects a --ckpt-done file that
-// isWritten would not accept.
+// prepareFiles creates the directory of --ckpt-dir on this machine if it is missing. It returns an error for
+// a --ckpt-done file that isWritten would not accept.
 func prepareFiles(c job.CheckpointPolicy) error {
 	if _, err := userfile.ResolveForWriting(c.DoneFile); err != nil {
 		return &usererr.Error{Text: fmt.Sprintf("--ckpt-done: %v", err), Remedy: usererr.Hint(err)}

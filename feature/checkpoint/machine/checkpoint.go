@@ -7,7 +7,7 @@ complete (survive.md 4). Only the program knows what its checkpoint contains.
 	  ^                                  |  |
 	  '--- done, late, failed -----------'  '--- the same, before a stop ---> Stopping
 
-It performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
+The package performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
 */
 package machine
 
@@ -19,10 +19,10 @@ import (
 	"remshell/text"
 )
 
-// A Phase says how far the checkpoint of an attempt (one run of all ranks) has come.
+// A Phase says how far the current checkpoint of an attempt (one run of all ranks) has come.
 type Phase int
 
-// These are the phases of an attempt's checkpoint.
+// These are the phases of a checkpoint.
 const (
 	Idle       Phase = iota
 	InProgress       // a checkpoint was requested
@@ -35,45 +35,48 @@ const CheckInterval = time.Second
 
 // These are the events that Step handles.
 type (
-	// JobRunning says that all ranks run. End is the time when the job must end. It is the zero time if that is
-	// unknown.
+	// JobRunning is the event that all ranks run. End is the time when the job must end, or the zero time if
+	// it is unknown.
 	JobRunning struct{ End time.Time }
-	// Tick says that the time returned by State.Next has come.
+	// Tick is the event that the time returned by State.Next has come.
 	Tick struct{}
-	// CheckpointWanted is a request for a checkpoint. If StopAfter is true, the job is stopped after the checkpoint.
+	// CheckpointWanted is the event that a user or a timer requests a checkpoint. If StopAfter is true, the
+	// job is stopped after the checkpoint.
 	CheckpointWanted struct{ StopAfter bool }
-	// Written says that the checkpoint is complete: the command exited with 0, the file exists, or
-	// all ranks have exited.
+	// Written is the event that the checkpoint is complete, because the command has exited with 0, the file
+	// exists, or all ranks have exited.
 	Written struct{}
-	// CommandFailed says that the command has failed.
+	// CommandFailed is the event that the checkpoint command has failed. Why is the reason.
 	CommandFailed struct{ Why string }
-	// StopCancelled says that the job will not be stopped after all.
+	// StopCancelled is the event that the job will not be stopped after the checkpoint, although that was
+	// requested.
 	StopCancelled struct{}
-	// AttemptEnded says that the attempt (one run of all ranks) ends.
+	// AttemptEnded is the event that the attempt (one run of all ranks) ends.
 	AttemptEnded struct{}
 )
 
 // These are the actions that Step returns.
 type (
-	// RequestCheckpoint signals the ranks, or runs the command.
+	// RequestCheckpoint is the action to request a checkpoint, by a signal to the ranks or by running the
+	// command.
 	RequestCheckpoint struct{}
-	// CheckFile checks whether the checkpoint's file exists.
+	// CheckFile is the action to check whether the checkpoint's file exists.
 	CheckFile struct{}
-	// ReportEvent reports an event in --json. State is asked, done, late or failed. After is the time since the
-	// request.
+	// ReportEvent is the action to report an event in --json. State is asked, done, late or failed. After is
+	// the time since the request.
 	ReportEvent struct {
 		State string
 		After time.Duration
 	}
-	// ReportLine reports a line to the user.
+	// ReportLine is the action to report a line to the user.
 	ReportLine struct{ Text string }
-	// ReplyAll replies to all requesters. Err is empty, or says why there is no checkpoint.
+	// ReplyAll is the action to reply to all requesters. Err is empty, or says why there is no checkpoint.
 	ReplyAll struct{ Err string }
-	// StopJob stops the job, as a requester has asked.
+	// StopJob is the action to stop the job, as a requester has asked.
 	StopJob struct{}
 )
 
-// An Event is one of the event types above, an Action one of the action types.
+// An Event is one of the event types above. An Action is one of the action types above.
 type (
 	Event  any
 	Action any
@@ -92,7 +95,7 @@ type State struct {
 	timers        timers
 }
 
-// timers has the times at which Step needs a Tick. A zero time means never.
+// timers has the times at which Step must handle a Tick. A zero time means never.
 type timers struct {
 	every     time.Time // --ckpt-every
 	before    time.Time // --ckpt-before
@@ -102,10 +105,10 @@ type timers struct {
 
 func (d *timers) all() []*time.Time { return []*time.Time{&d.every, &d.before, &d.grace, &d.checkFile} }
 
-// New returns the state of an attempt that has not begun.
+// New returns the state of the checkpoints of an attempt (one run of all ranks) that has not begun.
 func New(p job.CheckpointPolicy) State { return State{policy: p} }
 
-// Next returns the time at which Step needs a Tick. The zero time means never.
+// Next returns the time at which the caller must pass a Tick to Step. The zero time means never.
 func (s *State) Next() (next time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() && (next.IsZero() || t.Before(next)) {
@@ -115,8 +118,8 @@ func (s *State) Next() (next time.Time) {
 	return next
 }
 
-// Shift moves all timers by the time for which the job was stopped. The timer of --ckpt-before is set from end, the
-// new end of the job. end is the zero time if it is unknown.
+// Shift moves all timers by the time for which the job was stopped. end is the new time at which the job must
+// end, from which the timer of --ckpt-before is set. It is the zero time if the end is unknown.
 func (s *State) Shift(stopped time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
@@ -131,8 +134,8 @@ func (s *State) Shift(stopped time.Duration, end time.Time) {
 	}
 }
 
-// WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can. The text follows the job's
-// name.
+// WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can. In a message, the
+// text follows the job's name.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
 		return "cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"
@@ -205,7 +208,7 @@ func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	return actions
 }
 
-// requestNow requests a checkpoint.
+// requestNow begins a checkpoint and returns the actions for it.
 func (s *State) requestNow(now time.Time) []Action {
 	s.Phase, s.RequestedAt = InProgress, now
 	s.timers.grace, s.timers.checkFile = now.Add(s.policy.Grace), time.Time{}
@@ -241,7 +244,8 @@ func (s *State) handleTick(now time.Time) (actions []Action) {
 }
 
 // handleTimeout handles a checkpoint that is not complete after the grace time. If mpiexec cannot verify that
-// checkpoints are complete, this is no failure, unless the job may only be stopped after a complete checkpoint.
+// checkpoints are complete, a timeout is no failure, unless the job may only be stopped after a complete
+// checkpoint.
 func (s *State) handleTimeout(now time.Time) []Action {
 	required := s.stopAfter && s.policy.Required
 	if !s.policy.CanVerify() && !required {
@@ -251,7 +255,8 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 
-// finish ends the checkpoint in progress.
+// finish ends the checkpoint in progress, and returns the actions that report it. state and reason are as in
+// ReportEvent and ReplyAll.
 func (s *State) finish(state, reason string, now time.Time) []Action {
 	if s.Phase != InProgress {
 		return nil
@@ -263,8 +268,8 @@ func (s *State) finish(state, reason string, now time.Time) []Action {
 	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), reason)
 }
 
-// afterCheckpoint sends the replies after a checkpoint, however it ended (rule SV-15). It stops the job if
-// a requester has asked for that. With --ckpt-required it does so only after a complete checkpoint.
+// afterCheckpoint sends the replies after a checkpoint, however it ended (rule SV-15). It stops the job if a
+// requester has asked for that. With --ckpt-required, the job is stopped only after a complete checkpoint.
 func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{reason})
