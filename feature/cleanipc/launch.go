@@ -22,7 +22,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Result.Add(func(r *job.Result) { r.Leftovers = leftovers })
 }
 
-// report reports what ranks of a node have left behind.
+// report reports the shared memory and semaphores that ranks of a node have left behind.
 func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	for _, r := range m.Leftovers {
 		j.Env.Events().LeftoverFreed(r)
@@ -39,8 +39,8 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	}
 }
 
-// maxKeptReported limits, for each node, the objects that are logged because they could not be freed. --report lists
-// all.
+// maxKeptReported is the largest number of objects, for each node, that are logged because they could not be
+// freed. --report lists all of them.
 const maxKeptReported = 10
 
 func splitLeftovers(all []job.Leftover) (freed, remaining []job.Leftover) {

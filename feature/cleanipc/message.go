@@ -1,8 +1,7 @@
 /*
-Package cleanipc is a feature: it frees shared memory and semaphore sets that ranks have left behind (--clean-ipc;
+Package cleanipc is the feature of mpiexec that frees shared memory and semaphore sets that ranks have left behind (--clean-ipc;
 rule PD-17). The helper
-tracks the processes of the job and the files that they hold (package sysvipc), and frees what is left when no process of
-the job is left.
+tracks the processes of the job and the files that they hold (package sysvipc), and frees the objects that remain after the last process of the job has ended.
 
 	--clean-ipc: Policy --Prepare---> helper: tracker
 	                              | ranks end; before SIGTERM and after failures: scan
@@ -20,8 +19,9 @@ import (
 	"remshell/wire"
 )
 
-// IPCCleaned reports the shared memory and the semaphore sets that failed ranks have left behind. Semaphores is the
-// number of other semaphore sets that the user's processes created on the node while the job ran. They remain (rule PD-18).
+// IPCCleaned reports the shared memory and the semaphore sets that failed ranks have left behind. Semaphores
+// is the number of other semaphore sets that the user's processes created on the node while the job ran.
+// Those sets are not freed (rule PD-18).
 type IPCCleaned struct {
 	Leftovers  []job.Leftover
 	Semaphores int
@@ -53,8 +53,8 @@ func init() {
 // received counts the reports of one connection.
 type received struct{ reports int }
 
-// checkCleaned checks a report. A node may send one for each group. The ranks must be its own, and the kinds must be
-// known.
+// checkCleaned checks a report. A node may send one report for each group. The ranks must be on the node, and
+// the kinds of objects must be known.
 func checkCleaned(v *node.Validator, m *IPCCleaned) error {
 	if err := v.CountEnd(m, &node.StateOf[received](v).reports); err != nil {
 		return err

@@ -20,7 +20,8 @@ const texts = `
   ranks that exit with 0. -v lists the removed objects.
 `
 
-// A Policy says when shared memory and semaphores are freed. Without a Policy it is freed after ranks have failed.
+// A Policy says when shared memory and semaphores are freed. Without a Policy they are freed only after ranks
+// have failed.
 type Policy struct{ When string }
 
 // These are the values of When.

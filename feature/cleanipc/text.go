@@ -32,8 +32,8 @@ func formatFreed(freed []job.Leftover, firsts []int) string {
 	return "freed " + strings.Join(parts, " and ") + formatOfRanks(freed, firsts)
 }
 
-// formatOfRanks names the ranks that left memory behind, such as " of ranks 2-3". It returns "" if no rank is known.
-// firsts has the number in the job of each group's rank 0.
+// formatOfRanks names the ranks that left memory behind, such as " of ranks 2-3". It returns "" if no rank is
+// known. firsts has, for each group, the number of its rank 0 within the job.
 func formatOfRanks(leftovers []job.Leftover, firsts []int) string {
 	byGroup := make([][]int, len(firsts))
 	for _, r := range leftovers {
