@@ -1,6 +1,5 @@
 /*
-Package control is a feature: users end, suspend and resume a running job (--end, --suspend, --resume-job;
-survive.md 7). It receives all requests of users, and passes each to the feature that serves its verb.
+Package control is the feature of mpiexec by which users end, suspend and resume a running job (--end, --suspend, --resume-job; survive.md 7). It also receives all other requests of users to a running job, and passes each to the feature that serves the request's verb.
 
 	helper --ControlRequest--> seen before? too many? --> launch.Job.Serve --> this feature, or another
 */
@@ -51,11 +50,11 @@ func attach(j *launch.Job) {
 	})
 }
 
-// maxSeen is the number of request IDs that are remembered, to recognize repeated requests.
+// maxSeen is the number of request IDs that are remembered to recognize repeated requests.
 const maxSeen = 1024
 
-// handleRequest handles a request that a node forwards. Two helpers on one machine may forward the same request; the
-// first gets the reply.
+// handleRequest handles a request of a user, which a node has forwarded. If two helpers on one machine
+// forward the same request, only the first one gets the reply.
 func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []supervise.Event {
 	if c.seen[m.ID] {
 		n.Send(&wire.ControlReply{ID: m.ID})
@@ -78,10 +77,10 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 	return c.job.Serve(r)
 }
 
-// waitsForCheckpoint lets a request to suspend the job wait until the checkpoint in progress is over. It
-// returns true if the request has to wait (survive.md SV-16). Suspended ranks could not write the
-// checkpoint, and it would be reported as late. If mpiexec cannot find out when a checkpoint is complete,
-// waitsForCheckpoint returns false, since the checkpoint may be complete already.
+// waitsForCheckpoint reports whether a request to suspend the job has to wait until the checkpoint in
+// progress is over (survive.md SV-16), and makes it wait. Suspended ranks could not write the checkpoint, and
+// it would be reported as late. If mpiexec cannot find out when a checkpoint is complete, waitsForCheckpoint
+// returns false, because the checkpoint may be complete already.
 func (c *controller) waitsForCheckpoint(r control.Request) bool {
 	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
 		return false
@@ -99,7 +98,7 @@ func (c *controller) suspendRanks(r control.Request, now time.Time) {
 	c.job.Reply(r, job.ReplyDone, "suspended")
 }
 
-// resumeRanks ends the suspension by a user. The ranks run if no other hold remains.
+// resumeRanks ends the suspension that a user has requested. The ranks continue if nothing else stops them.
 func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	suspended := c.job.HeldFor(job.HoldRequested, now)
 	c.job.Release(job.HoldRequested)
@@ -107,8 +106,8 @@ func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	c.job.Reply(r, job.ReplyDone, "goes on")
 }
 
-// suspendText returns the line which says that a request suspends the job. ran is how long the job had run. node is a node
-// through which the user can resume it.
+// suspendText returns the line which says that a request suspends the job. ran is how long the job has run.
+// node is a node through which the user can resume it.
 func suspendText(r control.Request, ran time.Duration, id job.ID, node string) string {
 	return r.WithNode(fmt.Sprintf("the job was suspended by %s (--suspend) after %s; to continue it: mpiexec --resume-job %s %s", r.DescribeUser(), job.FormatClock(ran), id, node))
 }
