@@ -13,8 +13,8 @@ import (
 	"remshell/job"
 )
 
-// A Setting is the value of --allow: KEY=VALUE words with blanks between them. A part that is empty is not changed. "any"
-// removes a restriction. UnmarshalText and apply check the parts.
+// A Setting is the value of --allow: texts KEY=VALUE with blanks between them. A field that is empty is not
+// changed. The value "any" removes a restriction. UnmarshalText and apply check the values.
 type Setting struct {
 	Users, Groups string // names and numbers with commas between them
 	MaxProcs      string
@@ -32,7 +32,7 @@ var settingKeys = []settingKey{
 	{"maxproc", "N", func(s *Setting) *string { return &s.MaxProcs }},
 }
 
-// Choices returns the keys, each with a placeholder for its value.
+// Choices returns the keys that a user may set, each with a placeholder for its value.
 func (Setting) Choices() (words []string) {
 	for _, k := range settingKeys {
 		words = append(words, k.name+"="+k.value)
@@ -40,7 +40,7 @@ func (Setting) Choices() (words []string) {
 	return words
 }
 
-// UnmarshalText parses the words. Names are looked up later, on each host.
+// UnmarshalText parses texts KEY=VALUE. The names of users and groups are looked up later, on each host.
 func (s *Setting) UnmarshalText(text []byte) error {
 	*s = Setting{}
 	words := strings.Fields(string(text))
@@ -66,10 +66,12 @@ func (s *Setting) UnmarshalText(text []byte) error {
 	return err
 }
 
-// anyID stands for the lookup of a name where users of the hosts are unknown.
+// anyID accepts every name. It is used in place of the lookup of a user or group when the users of the hosts
+// are not known.
 func anyID(string) (int, error) { return 0, nil }
 
-// apply returns a with the change. An error says what cannot be: a name that ids does not find, for example.
+// apply returns a with the change applied. It returns an error if the change is impossible, for example for a
+// name that ids does not find.
 func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
 	var errs [3]error
 	a.Users, errs[0] = changeMembers(a.Users, s.Users, "user", ids.User)
@@ -86,7 +88,8 @@ func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
 	return a, cmp.Or(errs[0], errs[1], errs[2])
 }
 
-// changeMembers returns the list that text stands for: old if text is empty, nil if it is "any".
+// changeMembers returns the changed list of users or groups. It returns old if text is empty, and nil if text
+// is "any".
 func changeMembers(old []string, text, kind string, find func(string) (int, error)) ([]string, error) {
 	switch {
 	case text == "":
@@ -109,8 +112,8 @@ func changeMembers(old []string, text, kind string, find func(string) (int, erro
 	return names, nil
 }
 
-// apply returns the settings after the change. A node that is drained already keeps its time, and its reason unless the
-// change has another one.
+// apply returns the settings after the change. A node that is already drained keeps the time at which it was
+// drained. It keeps the reason, too, unless the change has another reason.
 func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs) (job.NodeSettings, error) {
 	switch {
 	case c.Drain && s.IsDrained():
@@ -128,7 +131,8 @@ func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs) (job.N
 	return s, err
 }
 
-// settingsText returns what holds on a node, as a text that follows its name.
+// settingsText returns a text that says which settings apply to a node. In a message, the text follows the
+// node's name.
 func settingsText(s job.NodeSettings) string {
 	lines := s.Lines()
 	if lines == nil {

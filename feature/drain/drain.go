@@ -1,11 +1,10 @@
 /*
-Package drain is a feature: root changes the settings of nodes at run time, with mpijob drain, undrain and allow.
+Package drain is the feature by which root changes the settings of nodes at run time, with mpijob drain, undrain and allow. No job starts on a node that is drained.
 
 	mpijob drain n1 n2 --> Change --> helper on each host, as root there --> probe.ChangeState --> state.toml
 	                <---- Changed ---'
 
-The next start reads the file as it reads node.toml: package helper/probe has the rules of both, and package config the
-form of the file.
+The next start of a job reads state.toml in the same way as node.toml. Package helper/probe has the rules for both files, and package config has the format of state.toml.
 */
 package drain
 
@@ -22,7 +21,7 @@ import (
 	"remshell/usererr"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature.
 type Options struct {
 	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"refuse new ranks on hosts; for root only" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
 	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"reason of --drain, which users see"`
@@ -59,11 +58,11 @@ func init() {
 	setup.RegisterHostQuery("allow", query(func(o Options) Change { return Change{Setting: o.Allow} }))
 }
 
-// changeTimeout is how long a host may take for a change. It includes lockTimeout.
+// changeTimeout is how long a host may take to make a change, including lockTimeout.
 const changeTimeout = 30 * time.Second
 
-// changeHosts makes a change on all hosts, and reports for each what holds now. The error joins one for each host that
-// has not changed.
+// changeHosts makes a change on all hosts, and reports the new settings of each host. The returned error
+// joins one error for each host on which the change failed.
 func changeHosts(ctx context.Context, line option.Line, req job.Request, env reserve.Env, change Change) error {
 	if err := job.CheckReason(change.Reason); err != nil {
 		return &usererr.Error{Text: "--reason: " + err.Error(), Remedy: "write one short line"}

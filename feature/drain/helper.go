@@ -13,7 +13,7 @@ import (
 	"remshell/job"
 )
 
-// lockTimeout is how long a helper waits for other processes that change the settings.
+// lockTimeout is how long a helper waits for other processes that are changing the settings.
 const lockTimeout = 10 * time.Second
 
 func init() {
@@ -24,7 +24,7 @@ func init() {
 	}})
 }
 
-// make makes the change in file and returns the reply.
+// make makes the change in the given file and returns the reply.
 func (m *Change) make(file string) *Changed {
 	ctx, done := context.WithTimeout(context.Background(), lockTimeout)
 	defer done()

@@ -5,8 +5,8 @@ import (
 	"remshell/wire"
 )
 
-// Change requests a change of the node's settings. The helper makes it only if it is root's. Drain and Undrain exclude
-// each other.
+// Change requests a change of the node's settings. The helper makes the change only if it runs as root. At
+// most one of Drain and Undrain may be set.
 type Change struct {
 	wire.AnsweredBy[*Changed]
 
@@ -16,7 +16,7 @@ type Change struct {
 	Setting Setting
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Change) Fields(c *wire.Codec) {
 	c.Bool(&m.Drain)
 	c.HumanText(&m.Reason, wire.Length{Name: "reason", Max: job.MaxReason})
@@ -27,14 +27,14 @@ func (m *Change) Fields(c *wire.Codec) {
 	c.HumanText(&m.Setting.MaxProcs, wire.Length{Name: "maxproc", Max: 16})
 }
 
-// Changed replies to Change.
+// Changed is the reply to Change.
 type Changed struct {
 	NotRoot  bool   // nothing was changed: the helper is not root's
 	Err      string // why nothing was changed; empty: it was
 	Settings job.NodeSettings
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Changed) Fields(c *wire.Codec) {
 	c.Bool(&m.NotRoot)
 	c.Sentence(&m.Err, "error")
