@@ -31,7 +31,8 @@ func attachHelper(s *helper.Session) {
 // A notifier sends events of this node's ranks to mpiexec. It implements pmix.Notifier.
 type notifier struct{ *rpc.Pipeline[*Notified] }
 
-// Notify implements pmix.Notifier: it sends an event of a rank to mpiexec, for the other nodes.
+// Notify implements pmix.Notifier: it sends an event of a rank to mpiexec, which forwards the event to other
+// nodes.
 func (n notifier) Notify(e pmix.Event, reply func(s message.Status)) {
 	newMessage := func(id int) wire.Message {
 		return &Notify{ID: id, Group: e.Group, Rank: e.Rank, Code: int(e.Code), To: string(e.Targets), Infos: e.Infos}

@@ -16,7 +16,7 @@ func attach(j *launch.Job) {
 	})
 }
 
-// maxBacklog limits the bytes that may be queued for a node to which an event is forwarded.
+// maxBacklog is the largest number of bytes that may be queued for a node to which an event is forwarded.
 const maxBacklog = 64 << 20
 
 // forward forwards an event of a rank to the other nodes that may have receivers for it, and then sends Notified to
@@ -33,7 +33,7 @@ func forward(j *launch.Job, n *launch.Node, m *Notify) {
 	n.Send(&Notified{ID: m.ID})
 }
 
-// nodesOf returns the nodes of the members' groups, each once. If members is empty, it returns all nodes.
+// nodesOf returns the nodes of the members' groups, each node once. It returns all nodes if members is empty.
 func nodesOf(j *launch.Job, members fence.Members) []*launch.Node {
 	groups := members.Groups()
 	if members == "" {

@@ -1,6 +1,5 @@
 /*
-Package events is a feature: events that ranks send to ranks on other nodes (PMIx_Notify_event). On the node itself the PMIx
-server delivers them.
+Package events is the feature of mpiexec that forwards the events which ranks send to ranks on other nodes (PMIx_Notify_event). The PMIx server of a node delivers events between ranks of the node.
 
 	rank --> its PMIx server --Notify---> mpiexec --Notify--> the PMIx servers of the other nodes that may
 	                         <--Notified-   |                 have receivers --> ranks that registered its code
@@ -16,9 +15,9 @@ import (
 	"remshell/wire"
 )
 
-// Notify distributes an event. To has the ranks that may receive it, encoded as in pmiserver/fence. If it is empty,
-// all may. Infos are encoded as in PMIx. The helper chooses ID, and Notified repeats it. ID is 0 in a message that
-// mpiexec forwards.
+// Notify distributes an event. To has the ranks that may receive the event, encoded as in pmiserver/fence. An
+// empty To means all ranks. Infos are encoded as in PMIx. The helper chooses ID, and Notified repeats it. ID
+// is 0 in a message that mpiexec forwards.
 type Notify struct {
 	ID    int
 	Group string
@@ -38,14 +37,14 @@ func (m *Notify) Fields(c *wire.Codec) {
 	c.Bytes(&m.Infos, wire.Length{Name: "infos", Max: 64 << 10})
 }
 
-// Notified answers Notify when mpiexec has forwarded the event.
+// Notified is the reply to Notify, sent when mpiexec has forwarded the event.
 type Notified struct{ ID int }
 
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *Notified) Fields(c *wire.Codec) { c.Num(&m.ID, wire.RequestIDRange) }
 
-// maxUnanswered is how many events of its ranks a node may have unanswered (rule TRUST-4). The helper
-// queues further ones.
+// maxUnanswered is the largest number of events of a node's ranks that have no reply yet (rule TRUST-4). The
+// helper queues further ones.
 const maxUnanswered = 64
 
 // openEvents are the events of one connection that have no reply yet.
@@ -62,7 +61,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Notified) { node.StateOf[openEvents](v).CountReply() })
 }
 
-// checkNotify checks an event that a rank of the node sends to others. The rank may have exited meanwhile.
+// checkNotify checks an event that a rank of the node sends to others. It accepts an event of a rank that has
+// exited meanwhile.
 func checkNotify(v *node.Validator, m *Notify) (wire.Message, error) {
 	g := v.FindGroup(m.Group)
 	switch {
