@@ -1,6 +1,5 @@
 /*
-Package failedranks is a feature: if a job goes on without ranks that have failed (-disable-auto-cleanup), the other
-ranks can find out which ranks have failed, with the PMI key PMI_dead_processes. MPICH 3.x reads it for
+Package failedranks is the feature of mpiexec by which ranks find out that other ranks have failed, if the job continues without those (-disable-auto-cleanup). The PMI key PMI_dead_processes has the failed ranks. MPICH 3.x reads it for
 MPIX_Comm_failure_ack, and again on SIGUSR1.
 
 	rank fails ---> mpiexec --FailedRanks--> nodes that still run ranks of its group
@@ -19,7 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// FailedRanks lists all ranks of a group that have failed so far, while the others go on (job.EndPolicy.KeepAll).
+// FailedRanks lists all ranks of a group that have failed so far. It is sent if the other ranks continue
+// (job.EndPolicy.KeepAll).
 type FailedRanks struct {
 	Group string
 	Ranks []int // in the group, in the order in which they ended
@@ -41,7 +41,7 @@ func init() {
 // sendDelay is how long mpiexec collects failed ranks before it sends them to the nodes in one message.
 const sendDelay = 100 * time.Millisecond
 
-// A groupFailures has the failed ranks of a group.
+// A groupFailures records the failed ranks of a group.
 type groupFailures struct {
 	ranks []int // in the group
 	sent  int   // how many of them the nodes know
