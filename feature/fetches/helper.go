@@ -17,8 +17,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "fetches", Attach: attachHelper}) }
 
-// attachHelper sends Fetches (requests for data of another rank) of this node's ranks to mpiexec, and
-// replies to Fetches of ranks on other nodes.
+// attachHelper sends requests for data of other ranks (Fetch messages) of this node's ranks to mpiexec, and
+// replies to such requests of ranks on other nodes.
 func attachHelper(s *helper.Session) {
 	f := newFetcher(s.Send, s.Flush)
 	helper.Handle(s, func(m *Fetched) { f.Deliver(m.ID, m) })
@@ -33,8 +33,9 @@ func attachHelper(s *helper.Session) {
 	s.Providers.Fetcher = f
 }
 
-// A fetcher sends Fetches for ranks on this node that need data of ranks on other nodes. It also replies to
-// Fetches of ranks on other nodes. Its methods do not block. It implements pmix.Fetcher.
+// A fetcher sends Fetch messages for ranks on this node that need data of ranks on other nodes. It also
+// replies to the Fetch messages of ranks on other nodes. Its methods do not block. It implements
+// pmix.Fetcher.
 type fetcher struct {
 	*rpc.Pipeline[*Fetched]
 	send  func(wire.Message) error
@@ -69,8 +70,9 @@ func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	})
 }
 
-// serveFetch answers a get by a rank of another node. findData finds the data that a rank here has committed. Replies
-// are sent one after another, each when those before it are written, so that large data is kept in memory only once.
+// serveFetch replies to a request for data by a rank of another node. findData finds the data that a rank on
+// this node has committed. Each reply is sent after the ones before it are written, so that large data is
+// kept in memory only once.
 func (f *fetcher) serveFetch(m *Fetch, findData func(pmix.FetchRequest, func([]byte, message.Status))) {
 	want := pmix.FetchRequest{Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: time.Duration(m.Timeout) * time.Second}
 	findData(want, func(data []byte, s message.Status) {

@@ -13,20 +13,21 @@ func attach(j *launch.Job) {
 	launch.Handle(j, f.forwardFetched)
 }
 
-// A forwarder forwards Fetches to the node of the rank that has the data, and the replies back.
+// A forwarder forwards Fetch messages to the node of the rank that has the data, and forwards the replies
+// back.
 type forwarder struct {
 	job     *launch.Job
 	last    int
 	pending map[int]pendingFetch // by our own request ID
 }
 
-// A pendingFetch is a forwarded Fetch that has no reply yet.
+// A pendingFetch is a forwarded Fetch message that has no reply yet.
 type pendingFetch struct {
 	asker *launch.Node
 	id    int // the asker's request ID
 }
 
-// These are the limits of gets of data on another node (rule PMIX-63).
+// These are the limits of requests for data on another node (rule PMIX-63).
 const (
 	maxFetches = 1 << 20  // pending requests of the job
 	maxBacklog = 64 << 20 // bytes queued for a node
@@ -49,8 +50,8 @@ func (f *forwarder) forwardFetch(n *launch.Node, m *Fetch) []supervise.Event {
 	return nil
 }
 
-// forwardFetched forwards a reply to the node that asked. If too much is queued for that node, it
-// gets an error instead of the data.
+// forwardFetched forwards a reply to the node that has sent the request. If too much is queued for that node,
+// it gets an error instead of the data.
 func (f *forwarder) forwardFetched(_ *launch.Node, m *Fetched) []supervise.Event {
 	fetch := f.pending[m.ID] // it exists: the validator has checked the ID
 	delete(f.pending, m.ID)

@@ -1,6 +1,5 @@
 /*
-Package fetches is a feature: a rank gets data that a rank on another node has committed (rule PMIX-62). It serves each
-PMIx_Get of data that no fence has exchanged. mpiexec forwards the requests and the replies to the ranks' nodes, and
+Package fetches is the feature of mpiexec by which a rank gets data that a rank on another node has committed (rule PMIX-62). The feature serves each PMIx_Get of data that no fence has exchanged. mpiexec forwards the requests and the replies to the ranks' nodes, and
 keeps no data.
 
 	rank --> its PMIx server --Fetch--> mpiexec --Fetch--> the PMIx server of the other rank's node
@@ -38,8 +37,8 @@ func (m *Fetch) Fields(c *wire.Codec) {
 	c.Num(&m.Timeout, wire.Range{Name: "timeout", Low: 0, High: math.MaxInt32})
 }
 
-// Fetched answers Fetch. If Found is false, the rank did not commit the key within the timeout. If Err is set, the request
-// could not be delivered or answered.
+// Fetched is the reply to Fetch. If Found is false, the rank did not commit the key within the timeout. If
+// Err is set, the request could not be forwarded, or its reply could not be sent back.
 type Fetched struct {
 	ID    int
 	Found bool
@@ -55,11 +54,11 @@ func (m *Fetched) Fields(c *wire.Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// maxUnanswered is how many Fetches of its ranks a node may have unanswered (rule PMIX-63). The helper
-// queues further ones.
+// maxUnanswered is the largest number of Fetch messages of a node that have no reply yet (rule PMIX-63). The
+// helper queues further ones.
 const maxUnanswered = 1 << 12
 
-// openFetches are the Fetches that involve one helper.
+// openFetches are the Fetch messages in progress that one helper has sent or received.
 type openFetches struct {
 	node.RankRequests              // of the node's ranks
 	forOthers         map[int]bool // requests of other nodes that the helper has not answered, by mpiexec's ID
@@ -106,8 +105,8 @@ func checkFetch(v *node.Validator, m *Fetch) (wire.Message, error) {
 	return open.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
 
-// checkFetched checks a reply with the data of one of the node's ranks. Each request has one reply. A
-// helper replies only to requests, which are about its own ranks (rule TRUST-3).
+// checkFetched checks a reply with the data of one of the node's ranks. There must be a request without a
+// reply to which this is the reply, so that a helper can only reply for its own ranks (rule TRUST-3).
 func checkFetched(v *node.Validator, m *Fetched) error {
 	open := node.StateOf[openFetches](v)
 	if !open.forOthers[m.ID] {
