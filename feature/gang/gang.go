@@ -1,6 +1,5 @@
 /*
-Package gang is a feature: jobs that share CPUs take turns, whole jobs at a time (--gang). Package turns decides who runs in
-which slice. Each helper applies it to the ranks of its node. Nothing is agreed between jobs but the claims in the ledger.
+Package gang is the feature of mpiexec that lets jobs which share CPUs run in turns (--gang). Such a job is a gang: all its ranks run, or all are stopped. Package turns decides which gang runs in which slice of time. Each helper applies the decision to the ranks of its node. The gangs exchange no messages. They know of each other from the claims, by which jobs record in a directory on each node which CPUs they use.
 
 	plan: CPUs and a party --Prepare--> claim with party, P and slice
 	                                      |

@@ -15,7 +15,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "gang", Attach: attachHelper}) }
 
-// A nodeTurns keeps the turns of the job on one node. The session's goroutine owns it.
+// A nodeTurns stops and continues the ranks on one node of a job that shares CPUs with other jobs in turns.
+// Only the session's goroutine uses it.
 type nodeTurns struct {
 	session  *helper.Session
 	own      job.Key
@@ -51,7 +52,7 @@ func attachHelper(s *helper.Session) {
 
 func (t *nodeTurns) isGang() bool { return t.schedule.gang.Parties > 0 }
 
-// begin begins to watch the claims of the node. The job's own claim is published already.
+// begin begins to watch which jobs have CPUs on the node. This job must have published its own claim.
 func (t *nodeTurns) begin(m *wire.Prepare) {
 	gang := m.Claim.Entry.Gang
 	if gang == nil || t.isGang() {
@@ -78,7 +79,7 @@ func (t *nodeTurns) now() time.Time {
 	return time.Now()
 }
 
-// apply holds or releases the ranks, as the schedule says, and reports changes.
+// apply stops or continues the ranks, as the schedule requires, and reports changes to mpiexec.
 func (t *nodeTurns) apply() {
 	now := t.now()
 	hold, next := t.schedule.decide(now, t.report.Held)

@@ -15,7 +15,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "gang", Attach: attach}) }
 
-// A jobTurns joins the reports of the nodes of one attempt.
+// A jobTurns combines the reports of the nodes about turns during one attempt (one run of all ranks).
 type jobTurns struct {
 	job     *launch.Job
 	reports map[int]*Competition // by Node.Key
@@ -30,7 +30,7 @@ type jobTurns struct {
 	usage   job.GangUsage
 }
 
-// tellDelay is how long a change waits for reports of other nodes before the user is told.
+// tellDelay is how long mpiexec waits for reports of other nodes before it reports a change to the user.
 const tellDelay = time.Second
 
 func attach(j *launch.Job) {
@@ -74,7 +74,8 @@ func attach(j *launch.Job) {
 	})
 }
 
-// update sends all nodes the parties of all competitors, and stops or starts the job's clock.
+// update sends all nodes the numbers of all jobs with which this job takes turns, and stops or starts the
+// clock of the job's time limit.
 func (t *jobTurns) update() {
 	var parties []int
 	held := false
@@ -100,7 +101,7 @@ func (t *jobTurns) update() {
 	}
 }
 
-// usageAt returns how the job has taken turns so far.
+// usageAt returns for how long the job has run in turns with other jobs until now.
 func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 	u := t.usage
 	if !t.ended.IsZero() {
@@ -115,7 +116,8 @@ func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 	return &u
 }
 
-// tell tells the user with how many jobs this one shares CPUs: the first time as a message, and changes with -v.
+// tell tells the user with how many jobs this job shares CPUs. It prints the first report as a message, and
+// later changes only with -v.
 func (t *jobTurns) tell() {
 	var jobs []job.ID
 	var nodes []string

@@ -6,32 +6,32 @@ import (
 	"remshell/wire"
 )
 
-// Competition reports with which other gangs the job takes turns on the node, and whether its ranks are held. The first one
-// comes with the start of the ranks.
+// Competition reports the other jobs with which the job takes turns on the node, and whether its ranks are
+// stopped. A helper sends the first Competition when the ranks start.
 type Competition struct {
 	Parties []int    // of the other gangs
 	Jobs    []job.ID // at most maxJobs of them
 	Held    bool
 }
 
-// maxJobs is the largest number of jobs that a Competition names.
+// maxJobs is the largest number of jobs in a Competition.
 const maxJobs = 64
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Competition) Fields(c *wire.Codec) {
 	partyFields(c, &m.Parties)
 	wire.List(c, &m.Jobs, wire.Length{Name: "jobs", Max: maxJobs}, func(c *wire.Codec, id *job.ID) { c.Word((*string)(id), "job") })
 	c.Bool(&m.Held)
 }
 
-// Competitors tells a helper the parties of all gangs with which the job takes turns on any node. If Over is set, the job is
-// ending, and its ranks are not held any more.
+// Competitors sends a helper the numbers (parties) of all jobs with which this job takes turns on any node.
+// If Over is set, the job is ending, and its ranks are not stopped any more.
 type Competitors struct {
 	Parties []int
 	Over    bool
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *Competitors) Fields(c *wire.Codec) {
 	partyFields(c, &m.Parties)
 	c.Bool(&m.Over)
@@ -41,16 +41,17 @@ func partyFields(c *wire.Codec, p *[]int) {
 	c.Nums(p, wire.Length{Name: "parties", Max: job.MaxParties}, wire.Range{Name: "party", High: job.MaxParties - 1})
 }
 
-// Turns says that the job is a gang.
+// Turns is the setting that the job shares its CPUs with other jobs in turns (--gang).
 type Turns struct{}
 
-// Fields implements wire.Setting.
+// Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (*Turns) Fields(*wire.Codec) {}
 
 // received has the state by which the messages of one connection are checked.
 type received struct{ reports node.RateLimit }
 
-// maxReportRate is the largest number of reports of a node that are accepted in one second. Each has the whole state.
+// maxReportRate is the largest number of reports of a node that are accepted in one second. Each report has
+// the whole state.
 const maxReportRate = 50
 
 func init() {

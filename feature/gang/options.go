@@ -6,7 +6,7 @@ import (
 	"remshell/usererr"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --gang.
 type Options struct {
 	Gang bool `name:"--gang" after:"exclusive" resume:"saved" excludes:"exclusive=yes overbook=yes overbook=share" topic:"" help:"share CPUs with other --gang jobs, in turns"`
 }

@@ -9,14 +9,14 @@ import (
 	"remshell/job/turns"
 )
 
-// Times of the turns.
+// These are the delays of taking turns.
 const (
 	continueDelay = 20 * time.Millisecond // ranks continue this long after the ranks of others were stopped
 	settleTime    = time.Second           // so long after its claim a new gang is known to the others
 	clockCheck    = time.Second           // the wall clock may have been set
 )
 
-// A schedule is what the helper of a gang knows about turns on its node.
+// A schedule has the data by which a helper decides when the ranks of its node run in turns with other jobs.
 type schedule struct {
 	gang     job.Gang
 	claimed  time.Time // when its claim was published
@@ -28,13 +28,14 @@ type schedule struct {
 	over     bool      // the job is ending
 }
 
-// competitors returns the parties of all gangs that share a CPU with this one.
+// competitors returns the numbers (parties) of all jobs that share a CPU with this job and take turns with
+// it.
 func (s *schedule) competitors() []int {
 	return slices.DeleteFunc(idset.New(append(slices.Clone(s.here), s.anywhere...)...), func(p int) bool { return p == s.gang.Party })
 }
 
-// noteClaims takes over the parties of the competitors on this node. A gang that has none at its start is not new to those
-// that come later: they wait until it has seen them.
+// noteClaims records the numbers (parties) of the jobs with which this job takes turns on this node. If the
+// first call has such jobs, this job is new, and waits until they know of it.
 func (s *schedule) noteClaims(parties []int) {
 	if !s.looked {
 		s.looked, s.isNew = true, len(parties) > 0
@@ -78,8 +79,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// competition returns the parties of the jobs with which a job takes turns on a node, and the IDs of these jobs. claims are
-// all claims of the node.
+// competition returns the numbers (parties) and the IDs of the jobs with which a job takes turns on a node.
+// claims has the records of all jobs' CPUs on the node.
 func competition(claims []job.Claim, jobKey job.Key) (parties []int, jobs []job.ID) {
 	for _, mine := range claims {
 		if mine.Key() != jobKey {
