@@ -10,12 +10,11 @@ import (
 	"remshell/text"
 )
 
-// A topic identifies a help text of an MPI library: its file, and its name in the file.
+// A topic identifies a help text of an MPI library by the name of its file and its name in the file.
 type topic struct{ File, Name string }
 
 /*
-An aggregator counts the help texts of ranks' MPI libraries. The first rank prints a text. Later the aggregator
-reports how many other ranks had the same text (rule PMIX-48). The zero value is ready for use.
+An aggregator counts the help texts of ranks' MPI libraries. Only the first rank prints a text. Later the aggregator reports how many other ranks have sent the same text (rule PMIX-48). The zero value is ready for use.
 */
 type aggregator struct {
 	repeated map[topic]int // by topic, ranks with the same text that are not reported yet
@@ -45,7 +44,7 @@ func (r *aggregator) countText(t topic, now time.Time) bool {
 	return false
 }
 
-// takeDue returns the lines that are to be reported now, if their time has come.
+// takeDue returns the lines that must be reported now, and removes them.
 func (r *aggregator) takeDue(now time.Time) []string {
 	if r.reportAt.IsZero() || now.Before(r.reportAt) {
 		return nil
@@ -53,7 +52,7 @@ func (r *aggregator) takeDue(now time.Time) []string {
 	return r.takeRest()
 }
 
-// takeRest returns all lines that were not reported yet.
+// takeRest returns all lines that were not reported yet, and removes them.
 func (r *aggregator) takeRest() (lines []string) {
 	r.reportAt = time.Time{}
 	topics := slices.SortedFunc(maps.Keys(r.repeated), func(a, b topic) int {

@@ -16,7 +16,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "help texts", Attach: attachHelper}) }
 
-// attachHelper prints the help texts of this node's ranks, each text once for all ranks of the job.
+// attachHelper prints the help texts of this node's ranks. Each text is printed once for all ranks of the
+// job.
 func attachHelper(s *helper.Session) {
 	q := newRequests(s.Send)
 	helper.Handle(s, func(m *ShowHelpReply) { q.Deliver(m.ID, m) })
@@ -42,8 +43,8 @@ func newRequests(send func(wire.Message) error) requests {
 	return requests{rpc.NewPipeline[*ShowHelpReply](maxUnanswered, send)}
 }
 
-// wasPrinted reports whether a rank of the job has already printed a text on this topic. It is false for a text
-// without a topic, for a topic longer than maxTopic, and if there is no reply.
+// wasPrinted reports whether a rank of the job has already printed a text on this topic. It returns false for
+// a text without a topic, for a topic longer than maxTopic, and if mpiexec does not reply.
 func (q requests) wasPrinted(ctx context.Context, rank int, topic message.Topic) bool {
 	if topic.File == "" || len(topic.File) > maxTopic || len(topic.Name) > maxTopic {
 		return false
@@ -53,8 +54,8 @@ func (q requests) wasPrinted(ctx context.Context, rank int, topic message.Topic)
 	return err == nil && reply.AlreadyShown
 }
 
-// printText prints a text after the output that the rank has written to its standard output or error. If the stream
-// is closed, the text is lost, as the rank's own output would be.
+// printText prints a text after the output that the rank has already written to the same stream, standard
+// output or standard error. If the stream is closed, the text is lost, as the rank's own output would be.
 func printText(r *helper.Rank, text message.LogText) {
 	file, terminal := r.OutputFile(text.Stdout)
 	stream, err := rank.OpenWriteEnd(file, terminal)
@@ -66,5 +67,5 @@ func printText(r *helper.Rank, text message.LogText) {
 	stream.WriteString(text.Text)
 }
 
-// printTimeout is how long printText waits for a reader of the rank's stream.
+// printTimeout is how long printText waits until the output of the rank's stream is read.
 const printTimeout = 10 * time.Second

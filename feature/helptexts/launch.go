@@ -9,8 +9,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "help texts", Attach: attach}) }
 
-// attach counts the help texts of the job. When a helper asks whether a text was printed before, it
-// replies.
+// attach counts the help texts of the job. It replies to helpers that ask whether a text was printed before.
 func attach(j *launch.Job) {
 	var texts aggregator
 	report := func(lines []string) {

@@ -1,5 +1,5 @@
 /*
-Package helptexts is a feature: it prints the help texts of ranks' MPI libraries, which they send by PMIx_Log. Each text is
+Package helptexts is the feature of mpiexec that prints the help texts which MPI libraries of ranks send with PMIx_Log. Each text is
 printed once for all ranks of the job, and mpiexec counts the repetitions (rule PMIX-48).
 
 	rank --PMIx_Log--> its helper --ShowHelp------> mpiexec: was this text printed before?
@@ -33,7 +33,8 @@ func (m *ShowHelp) Fields(c *wire.Codec) {
 	c.Text(&m.Topic, wire.Length{Name: "name", Max: maxTopic})
 }
 
-// ShowHelpReply answers ShowHelp. AlreadyShown means that the text was printed before; mpiexec only counts the repetition.
+// ShowHelpReply is the reply to ShowHelp. AlreadyShown means that the text was printed before, and that
+// mpiexec has only counted the repetition.
 type ShowHelpReply struct {
 	ID           int
 	AlreadyShown bool
@@ -45,11 +46,11 @@ func (m *ShowHelpReply) Fields(c *wire.Codec) {
 	c.Bool(&m.AlreadyShown)
 }
 
-// maxUnanswered is how many of its ShowHelps a node may have unanswered (rule TRUST-4). The helper queues
-// further ones.
+// maxUnanswered is the largest number of ShowHelp messages of a node that have no reply yet (rule TRUST-4).
+// The helper queues further ones.
 const maxUnanswered = 64
 
-// openTexts are the ShowHelps of one connection that have no reply yet.
+// openTexts are the ShowHelp messages of one connection that have no reply yet.
 type openTexts struct{ node.RankRequests }
 
 func init() {
@@ -63,8 +64,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *ShowHelpReply) { node.StateOf[openTexts](v).CountReply() })
 }
 
-// checkShowHelp checks a help text of a rank's library. It admits help texts until the node is drained, since most of
-// them come when the job ends.
+// checkShowHelp checks a help text of a rank's library. It accepts help texts until all output of the node
+// has arrived, because most help texts come when the job ends.
 func checkShowHelp(v *node.Validator, m *ShowHelp) (wire.Message, error) {
 	switch rank := v.FindRank(m.Rank); {
 	case rank == nil:
