@@ -1,6 +1,5 @@
 /*
-Package interim is a feature: it writes the file of --report also while the job runs (--report-every), for jobs that may be
-killed together with mpiexec.
+Package interim is the feature of mpiexec that writes the file of --report at intervals while the job runs (--report-every). It is for jobs that may be killed together with mpiexec.
 
 	--report-every: Reports --> attach --> Due: the result so far --> writer --> FILE, replaced
 */
@@ -34,12 +33,12 @@ func attach(j *launch.Job) {
 	j.Hooks.Closing.Add(w.wait) // the report at the end is the last one
 }
 
-// A writer writes a file in another goroutine. Only one write runs at a time.
+// A writer writes a file in another goroutine. Only one write is in progress at a time.
 type writer struct {
 	writing sync.Mutex // held while writing
 }
 
-// start calls write in another goroutine. It does nothing if the last write still runs.
+// start calls write in another goroutine. It does nothing if the last write is still in progress.
 func (w *writer) start(write func()) {
 	if w.writing.TryLock() {
 		go func() {
@@ -49,7 +48,7 @@ func (w *writer) start(write func()) {
 	}
 }
 
-// wait waits for the last write.
+// wait waits until the last write is complete.
 func (w *writer) wait() {
 	w.writing.Lock()
 	defer w.writing.Unlock()
