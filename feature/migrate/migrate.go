@@ -1,13 +1,12 @@
 /*
-Package migrate is a feature: it moves a running job to other nodes (--migrate). It ends the job's attempt, and the
-next attempt runs on the other nodes (survive.md SV-17). It finds and claims the target before it ends the attempt:
+Package migrate is the feature of mpiexec that moves a running job to other nodes (--migrate). It ends the job's attempt (one run of all ranks), and the next attempt runs on the other nodes (survive.md SV-17). It finds and reserves the target nodes before it ends the attempt:
 
 	requested --> search --> claimed --> checkpoint --> ended --> next attempt
 	   |          | while      |          | --ckpt-required     no pause, no fence
 	   |          | ranks run  |          |
 	   '----------'------------'----------'--> refused: the job runs on unchanged
 
-During a move the job holds additional claims on its own nodes. A Start there would release them, so spawns wait.
+During a move the job has additional reservations on its own nodes. A Start message to such a node would release them, so mpiexec starts no spawned ranks meanwhile.
 */
 package migrate
 
@@ -81,7 +80,7 @@ func (m *mover) start(request control.Request) {
 	}
 }
 
-// searchTarget starts the search for the target of a move, once no spawn is in progress.
+// searchTarget starts to search for the target nodes of a move, as soon as no spawn is in progress.
 func (m *mover) searchTarget() {
 	current := m.move
 	if current == nil || current.target != nil || m.job.Searching() {
@@ -103,7 +102,7 @@ func (m *mover) searchTarget() {
 	})
 }
 
-// targetFound handles the end of the search. If a target was found, it requests the checkpoint
+// targetFound handles the end of the search for target nodes. If they were found, it requests the checkpoint
 // before the move.
 func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error, lostNodes map[*node.Node]bool) {
 	why := ""
@@ -130,7 +129,8 @@ func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error
 	m.job.Checkpoints.RequestAndStop(m.endForMove, m.cancel)
 }
 
-// endForMove ends the attempt (one run of all ranks), unless a node of the target was lost meanwhile.
+// endForMove ends the attempt (one run of all ranks), unless the connection to a target node was lost
+// meanwhile.
 func (m *mover) endForMove() {
 	current := m.move
 	if lost := m.lostNode(current.target); lost != "" {
@@ -146,7 +146,7 @@ func (m *mover) endForMove() {
 	m.job.Reply(current.requestedBy, job.ReplyDone, "the job moves now to "+current.target.NodesText())
 }
 
-// lostNode returns a node of the target that was lost since it was claimed, or "".
+// lostNode returns a target node to which the connection was lost since the node was reserved, or "".
 func (m *mover) lostNode(target *reserve.MoveTarget) string {
 	connected := make(map[string]bool)
 	for _, n := range m.job.Nodes {
@@ -186,8 +186,8 @@ func (m *mover) abandon() {
 	}
 }
 
-// claimedCPUs returns how many CPUs the job claims on each node of the target. It returns nil if
-// the job is not moved.
+// claimedCPUs returns how many CPUs the job has reserved on each target node. It returns nil if the job is
+// not being moved.
 func (m *mover) claimedCPUs() map[string]int {
 	if m.move == nil || !m.move.endsAttempt {
 		return nil
@@ -199,8 +199,8 @@ func (m *mover) claimedCPUs() map[string]int {
 	return cpus
 }
 
-// record records in an ended attempt (one run of all ranks) the nodes to which the job moves. It does
-// nothing if the job is not moved.
+// record records in an ended attempt (one run of all ranks) the nodes to which the job moves. It does nothing
+// if the job is not being moved.
 func (m *mover) record(a *job.Attempt) {
 	if m.move != nil && m.move.endsAttempt {
 		a.LeftNodes, a.NextNodes = m.move.leftNodes, m.move.target.Plan.Names()

@@ -39,7 +39,7 @@ func init() {
 		Needs: "start the job with --restart N, and with --ckpt-signal SIG or --ckpt-cmd CMD"})
 }
 
-// moveArgs returns the arguments of the request for a move.
+// moveArgs returns the arguments of the request to move a job.
 func moveArgs(line option.Line) ([]string, error) {
 	o := option.ValuesOf[Options](line)
 	args, err := restart.Move{From: o.From, To: o.To}.Args()

@@ -6,8 +6,8 @@ import (
 	"remshell/launch/control"
 )
 
-// movedText returns the line which reports that a user's request moves the job to other hosts. hosts is a
-// folded host list, such as n[1-3].
+// movedText returns a line for the user about a completed step: a user's request moves the job to other
+// hosts. hosts is a folded host list, such as n[1-3].
 func movedText(r control.Request, hosts string) string {
 	return r.WithNode(fmt.Sprintf("the job was moved to %s by %s with --migrate", hosts, r.DescribeUser()))
 }
