@@ -24,13 +24,14 @@ func attachHelper(s *helper.Session) {
 	attachHolder(s)
 }
 
-// requests sends requests about names to mpiexec. pmiNames and pmixNames, for ranks of PMI and of PMIx, share it.
+// requests sends requests about names to mpiexec. pmiNames, for ranks that use PMI, and pmixNames, for ranks
+// that use PMIx, share it.
 type requests struct {
 	*rpc.Requests
 	waits waits
 }
 
-// ask sends a request and waits for the reply. It sets the request's ID.
+// ask sends a request and waits for the reply. It sets the ID of the request.
 func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, error) {
 	named, err := rpc.Call(ctx, q.Requests, func(id int) *NameRequest {
 		request.ID = id
@@ -45,16 +46,17 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish puts a published name back into the table. A lookup has removed it, but the rank that looked it
-// up has ended (rule PMIX-41). It does not wait.
+// republish publishes a name again that a lookup has removed, because the rank that looked up the name has
+// ended (rule PMIX-41). It does not wait for a reply.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
 		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})
 	}
 }
 
-// await looks up a name, and waits until it is published (rule PMIX-40). If another rank takes the name
-// first, it waits again. It registers with waits before each lookup, so that it misses no publication.
+// await looks up a name, and waits until the name is published (rule PMIX-40). If another rank takes the name
+// first, await continues to wait. It registers with waits before each lookup, so that it misses no
+// publication.
 func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
 	for {
 		w := q.waits.joinName(service)
@@ -73,7 +75,7 @@ func (q *requests) await(ctx context.Context, service string) (NameReply, error)
 	}
 }
 
-// pmiNames is the table for ranks that use PMI. It implements pmiserver.Names.
+// pmiNames is the table of names for ranks that use PMI. It implements pmiserver.Names.
 type pmiNames struct{ *requests }
 
 // Publish implements pmiserver.Names: it publishes a port under a service name in mpiexec's table.
@@ -94,7 +96,7 @@ func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, 
 	return m.OK, err
 }
 
-// pmixNames is the table for ranks that use PMIx. It implements pmix.Names.
+// pmixNames is the table of names for ranks that use PMIx. It implements pmix.Names.
 type pmixNames struct{ *requests }
 
 // Publish implements pmix.Names: it publishes a value under a name in mpiexec's table.

@@ -14,8 +14,9 @@ import (
 	"remshell/ledger"
 )
 
-// A holder keeps the names of a job in the ledger of this host. Its worker does one request after the other, since the
-// ledger may be slow. When the session ends, however it ends, the names are gone.
+// A holder keeps the published names of a job in the ledger of this host, a directory that jobs on the host
+// share. A goroutine, the worker, handles one request after another, because access to the ledger may be
+// slow. When the session ends for any reason, the names are removed.
 type holder struct {
 	session *helper.Session
 	ctx     context.Context // ends with the session
@@ -34,12 +35,12 @@ type holder struct {
 	held map[string]*ledger.HeldName
 }
 
-// maxHeldNames is the largest number of names that a job may have published at a time (TRUST-24).
+// maxHeldNames is the largest number of names that a job may have published at a time (rule TRUST-24).
 const maxHeldNames = 1024
 
 var errTooManyNames = errors.New("the job has published too many names")
 
-// attachHolder makes a session keep the names of its job, if mpiexec asks for it.
+// attachHolder makes the helper of a session keep the names of the job, if mpiexec asks for that.
 func attachHolder(s *helper.Session) {
 	h := &holder{session: s, added: make(chan struct{}, 1), held: make(map[string]*ledger.HeldName)}
 	h.ctx, h.stop = context.WithCancel(context.Background())
@@ -51,7 +52,7 @@ func attachHolder(s *helper.Session) {
 	s.Hooks.Closing.Add(h.close)
 }
 
-// run queues a task for the worker, and starts the worker if necessary. It never blocks.
+// run queues a task for the worker goroutine, and starts the worker if necessary. It never blocks.
 func (h *holder) run(task func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -66,7 +67,7 @@ func (h *holder) run(task func()) {
 	}
 }
 
-// work does the tasks until the session ends, and then removes the names.
+// work runs the queued tasks until the session ends, and then removes the names.
 func (h *holder) work() {
 	defer close(h.worker)
 	for {
@@ -90,7 +91,7 @@ func (h *holder) work() {
 	}
 }
 
-// close removes the names, and waits until that is done.
+// close removes the names of the job, and waits until they are removed.
 func (h *holder) close() {
 	h.stop()
 	h.mu.Lock()
@@ -101,7 +102,7 @@ func (h *holder) close() {
 	}
 }
 
-// open opens the ledger, once for each session.
+// open opens the ledger. It does so once in each session, and later returns the open ledger.
 func (h *holder) open(name string) (*ledger.Dir, error) {
 	if h.dir == nil {
 		dir, err := ledger.Open(name, probe.Identity(h.session.System().Root))
@@ -113,7 +114,7 @@ func (h *holder) open(name string) (*ledger.Dir, error) {
 	return h.dir, nil
 }
 
-// serve carries out a request.
+// serve carries out a request of mpiexec and returns the reply.
 func (h *holder) serve(m *LedgerName) *LedgerNameReply {
 	reply := &LedgerNameReply{ID: m.ID}
 	dir, err := h.open(m.Ledger)
@@ -135,7 +136,7 @@ func (h *holder) serve(m *LedgerName) *LedgerNameReply {
 	return reply
 }
 
-// publish publishes a name. added is false if a job of this user has published it already.
+// publish publishes a name. added is false if a job of the same user has already published the name.
 func (h *holder) publish(dir *ledger.Dir, m *LedgerName) (added bool, err error) {
 	h.forgetTaken()
 	if len(h.held) >= maxHeldNames {
@@ -155,7 +156,7 @@ func (h *holder) publish(dir *ledger.Dir, m *LedgerName) (added bool, err error)
 	return true, nil
 }
 
-// forgetTaken forgets names that a look-up has removed, when there are many.
+// forgetTaken forgets the names that lookups have removed, if there are many of them.
 func (h *holder) forgetTaken() {
 	if len(h.held) < maxHeldNames/2 {
 		return
@@ -168,7 +169,8 @@ func (h *holder) forgetTaken() {
 	}
 }
 
-// unpublish removes a name of this job, and reports whether it was still published.
+// unpublish removes a name that this job has published. It returns false if the name was not published any
+// more.
 func (h *holder) unpublish(service string) bool {
 	name := h.held[service]
 	if name == nil {
@@ -180,7 +182,8 @@ func (h *holder) unpublish(service string) bool {
 	return there
 }
 
-// find looks a name up. A port of another user counts only if it is printable, since it goes into a line of PMI.
+// find looks up a name in the ledger and sets the reply. A port that another user has published is accepted
+// only if it is printable, because the port becomes part of a line of the PMI protocol.
 func find(dir *ledger.Dir, m *LedgerName, reply *LedgerNameReply) error {
 	n, ok, err := dir.FindName([]byte(m.Service), m.AnyUser)
 	if err != nil || !ok {
@@ -197,7 +200,7 @@ func find(dir *ledger.Dir, m *LedgerName, reply *LedgerNameReply) error {
 	return nil
 }
 
-// isPrintable reports whether a text has printable ASCII characters only.
+// isPrintable reports whether a text consists of printable ASCII characters.
 func isPrintable(text []byte) bool {
 	for _, c := range text {
 		if c < ' ' || c > '~' {
@@ -207,7 +210,7 @@ func isPrintable(text []byte) bool {
 	return true
 }
 
-// await replies to a request of mpiexec when there was a change that it does not know yet.
+// await replies to an AwaitNames request as soon as there is a change that mpiexec does not know yet.
 func (h *holder) await(m *AwaitNames) {
 	dir, err := h.open(m.Ledger)
 	h.mu.Lock()
@@ -225,7 +228,7 @@ func (h *holder) await(m *AwaitNames) {
 	h.reportChange()
 }
 
-// reportChange sends NamesChanged if mpiexec waits for it. The caller holds h.mu.
+// reportChange sends NamesChanged if mpiexec waits for a change. The caller must hold h.mu.
 func (h *holder) reportChange() {
 	if h.awaited != nil && h.changes > h.awaited.Seen {
 		h.session.Send(&NamesChanged{Number: h.changes})

@@ -1,7 +1,5 @@
 /*
-Package names is a feature: it keeps the names that ranks publish for MPI_Comm_connect and look up. Ranks use PMI
-(MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (rule PMIX-39). With --names
-user or all, names are found by other jobs, and a helper on one host keeps them in its ledger instead (place.go).
+Package names is the feature of mpiexec that keeps the names that ranks publish and look up for MPI_Comm_connect. Ranks publish them with PMI (MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (rule PMIX-39). With --names user or all, other jobs can find the names. Then a helper on one host keeps them in the host's ledger, a directory that the jobs on the host share (place.go).
 
 	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
 	                        <--NameReply----
@@ -57,8 +55,9 @@ func (m *NameRequest) Fields(c *wire.Codec) {
 	c.Bool(&m.FirstReadOnly)
 }
 
-// NameReply answers NameRequest: OK says whether the name was published, found or removed. With FirstReadOnly the name has
-// been removed from the table; a helper that cannot deliver it publishes it again.
+// NameReply is the reply to NameRequest. OK says whether the name was published, found or removed. If
+// FirstReadOnly is set, the lookup has removed the name from the table, and a helper that cannot deliver the
+// value publishes the name again.
 type NameReply struct {
 	ID            int
 	OK            bool
@@ -77,7 +76,8 @@ func (m *NameReply) Fields(c *wire.Codec) {
 	c.Bool(&m.FirstReadOnly)
 }
 
-// NamePublished reports that a name is published that the node looked up with LookupWait. Another rank may take it first.
+// NamePublished reports that a name is published that a rank of the node has looked up with LookupWait.
+// Another rank may take the name first.
 type NamePublished struct{ Service string }
 
 // Fields implements wire.Message: it lists the fields that are sent.

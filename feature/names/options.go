@@ -7,7 +7,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --names.
 type Options struct {
 	Names      string `name:"--names" after:"spawn-hosts" resume:"saved" default:"job" arg:"WHO" words:"job,user,all" topic:"" under:"Life cycle" help:"jobs that see published names: job, user, all"`
 	NameServer string `name:"-nameserver" after:"names" resume:"saved" arg:"HOST" topic:"" under:"Life cycle" help:"keep names of --names user on HOST"`
@@ -26,20 +26,20 @@ const texts = `
   needs no running server: mpiexec starts a helper on HOST when a rank first publishes or looks up a name.
 `
 
-// The values of --names.
+// These are the values of --names.
 const (
 	ofJob  = "job"
 	ofUser = "user"
 	ofAll  = "all"
 )
 
-// A Scope says that names are found by ranks of other jobs. Without a Scope, each job has its own names.
+// A Scope says that ranks of other jobs can find the names. Without a Scope, each job has names of its own.
 type Scope struct {
 	AnyUser bool   // look-ups also find names of other users, and other users find names of the job
 	Host    string // keeps the names; empty: the queue host, or the launching machine
 }
 
-// Fields implements wire.Setting.
+// Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (s *Scope) Fields(c *wire.Codec) {
 	c.Bool(&s.AnyUser)
 	c.Text(&s.Host, hostLength)
@@ -47,7 +47,7 @@ func (s *Scope) Fields(c *wire.Codec) {
 
 var hostLength = wire.Length{Name: "host", Max: 4 << 10}
 
-// newScope returns the Scope of a command line, or nil if names are those of the job.
+// newScope returns the Scope of a command line, or nil if only ranks of the same job can find the names.
 func newScope(o Options) (*Scope, error) {
 	switch {
 	case o.Names == ofJob && o.NameServer != "":

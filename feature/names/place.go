@@ -28,7 +28,7 @@ first request opens it, and it lasts until the attempt ends. Jobs that use the s
 	  |                          changes ----> | <------- AwaitNames |  while nodes wait for a name
 	  |                                        | NamesChanged -----> |  they look it up again
 
-The goroutine of Run owns all fields but those below mu. If the helper is lost, all later requests fail.
+Only the goroutine of supervise's Run uses the fields above mu. If the connection to the helper is lost, all later requests fail.
 */
 type place struct {
 	job   *launch.Job
@@ -62,7 +62,7 @@ const (
 	lost
 )
 
-// maxForeignReported is how many names of other users a job reports.
+// maxForeignReported is the largest number of names of other users whose use a job reports.
 const maxForeignReported = 16
 
 func newPlace(j *launch.Job, scope *Scope) *place {
@@ -71,7 +71,8 @@ func newPlace(j *launch.Job, scope *Scope) *place {
 	return p
 }
 
-// handleRequest answers a node's request about a name when the place has replied.
+// handleRequest sends a node's request about a name to the place, and replies to the node when the place has
+// replied.
 func (p *place) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
 	op := m.Op
 	if op == LookupWait {
@@ -93,7 +94,8 @@ func (p *place) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event 
 	return nil
 }
 
-// do calls request now, or when the place is connected or lost. The first call connects to it.
+// do calls request as soon as the place is connected, or the connection has failed. The first call starts the
+// connection.
 func (p *place) do(request func()) {
 	switch p.state {
 	case opened, lost:
@@ -107,7 +109,7 @@ func (p *place) do(request func()) {
 	}
 }
 
-// ask sends a request. handle is called with the reply, or with an error if the place is lost.
+// ask sends a request. It calls handle with the reply, or with an error if the connection is lost.
 func (p *place) ask(m *LedgerName, handle func(*LedgerNameReply)) {
 	if p.state == lost {
 		handle(&LedgerNameReply{Err: p.err.Error()})
@@ -120,7 +122,7 @@ func (p *place) ask(m *LedgerName, handle func(*LedgerNameReply)) {
 	p.node.Send(m) // if this fails, the place is lost, and take gets that error
 }
 
-// awaitChange asks for a report of the next change of names, unless a report is due already.
+// awaitChange requests a report of the next change of names, unless it has requested one already.
 func (p *place) awaitChange() {
 	if p.state == opened && !p.awaiting && len(p.nodesOf) > 0 {
 		p.awaiting = true
@@ -128,7 +130,7 @@ func (p *place) awaitChange() {
 	}
 }
 
-// handleMessage handles a message of the helper.
+// handleMessage handles a message of the helper that keeps the names.
 func (p *place) handleMessage(m wire.Message) {
 	switch m := m.(type) {
 	case *LedgerNameReply:
@@ -154,8 +156,8 @@ func (p *place) reportForeign(service string, r *LedgerNameReply) {
 	}
 }
 
-// open connects to the first host that can be reached, and then passes on its messages until it is lost. It runs on a
-// goroutine of its own.
+// open connects to the first host that can be reached, and then passes on the messages of its helper until
+// the connection is lost. It runs on a goroutine of its own.
 func (p *place) open() {
 	inbox := node.NewInbox()
 	n, err := p.connect()
@@ -194,7 +196,7 @@ func (p *place) open() {
 	}
 }
 
-// post makes the goroutine of Run call do.
+// post makes the goroutine of supervise's Run call do.
 func (p *place) post(do func()) {
 	p.job.Post(func() []supervise.Event {
 		do()
@@ -202,7 +204,7 @@ func (p *place) post(do func()) {
 	})
 }
 
-// connect connects to the first of the hosts that may keep the names.
+// connect connects to the first reachable host among those that may keep the names.
 func (p *place) connect() (*node.Node, error) {
 	hosts, err := p.hosts()
 	if err != nil {
@@ -219,7 +221,7 @@ func (p *place) connect() (*node.Node, error) {
 	return nil, failed[0]
 }
 
-// hosts returns the hosts that may keep the names, in the order in which they are tried.
+// hosts returns the hosts that may keep the names, in the order in which mpiexec tries to connect to them.
 func (p *place) hosts() ([]job.NodeDef, error) {
 	queueHosts := p.job.Request.Queue.QueueHosts()
 	switch {
@@ -239,7 +241,8 @@ func (p *place) hosts() ([]job.NodeDef, error) {
 	return hosts, err
 }
 
-// lose makes all requests fail, those that wait and all later ones. It reports the reason once.
+// lose handles the loss of the connection: all waiting and all later requests fail. It reports the cause to
+// the user once.
 func (p *place) lose(cause error) {
 	if p.state == lost {
 		return
@@ -260,7 +263,7 @@ func (p *place) lose(cause error) {
 	p.setState(lost)
 }
 
-// setState sets the state, and makes the requests that have waited for it.
+// setState sets the state, and makes the requests that have waited for the change.
 func (p *place) setState(state placeState) {
 	p.state = state
 	queued := p.queued
@@ -270,7 +273,8 @@ func (p *place) setState(state placeState) {
 	}
 }
 
-// close ends the connection at the end of the attempt. The helper then removes the job's names.
+// close closes the connection at the end of the attempt (one run of all ranks). The helper then removes the
+// job's names.
 func (p *place) close() {
 	p.stop()
 	p.mu.Lock()

@@ -8,8 +8,8 @@ import (
 	"remshell/wire"
 )
 
-// LedgerName asks the helper that keeps the job's names for an operation on the ledger of its host. Op is Publish,
-// Lookup or Unpublish. mpiexec chooses ID, and the reply repeats it.
+// LedgerName asks the helper that keeps the job's names to carry out an operation on the ledger of its host.
+// Op is Publish, Lookup or Unpublish. mpiexec chooses ID, and the reply repeats it.
 type LedgerName struct {
 	wire.AnsweredBy[*LedgerNameReply]
 
@@ -24,10 +24,10 @@ type LedgerName struct {
 	FirstReadOnly bool
 }
 
-// ReplyID tells requests apart that have no reply yet.
+// ReplyID returns the text that identifies the request among those that have no reply yet.
 func (m *LedgerName) ReplyID() string { return strconv.Itoa(m.ID) }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *LedgerName) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Text(&m.Ledger, pathLength)
@@ -41,8 +41,8 @@ func (m *LedgerName) Fields(c *wire.Codec) {
 	c.Bool(&m.FirstReadOnly)
 }
 
-// LedgerNameReply answers LedgerName as NameReply answers NameRequest. If a look-up has found a name of another user,
-// User is that user's name on the host.
+// LedgerNameReply is the reply to LedgerName. Its fields have the same meaning as those of NameReply. If a
+// lookup has found a name of another user, User is that user's name on the host.
 type LedgerNameReply struct {
 	ID            int
 	OK            bool
@@ -55,7 +55,7 @@ type LedgerNameReply struct {
 // ReplyID returns the ID of the request.
 func (m *LedgerNameReply) ReplyID() string { return strconv.Itoa(m.ID) }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *LedgerNameReply) Fields(c *wire.Codec) {
 	c.Num(&m.ID, wire.RequestIDRange)
 	c.Bool(&m.OK)
@@ -66,8 +66,8 @@ func (m *LedgerNameReply) Fields(c *wire.Codec) {
 	c.Sentence(&m.User, "user")
 }
 
-// AwaitNames asks the helper that keeps the job's names to report when names may have been published that were not
-// there at its report with the number Seen. Seen is 0 before the first report.
+// AwaitNames asks the helper that keeps the job's names to report when names may have been published since an
+// earlier report. Seen is the number of that report, or 0 if there was none.
 type AwaitNames struct {
 	wire.AnsweredBy[*NamesChanged]
 
@@ -76,17 +76,17 @@ type AwaitNames struct {
 	Seen    int
 }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *AwaitNames) Fields(c *wire.Codec) {
 	c.Text(&m.Ledger, pathLength)
 	c.Bool(&m.AnyUser)
 	c.Num(&m.Seen, wire.RequestIDRange)
 }
 
-// NamesChanged answers AwaitNames. Number is higher than Seen.
+// NamesChanged is the reply to AwaitNames. Number, the number of the report, is higher than Seen.
 type NamesChanged struct{ Number int }
 
-// Fields implements wire.Message.
+// Fields implements wire.Message: it lists the fields that are sent.
 func (m *NamesChanged) Fields(c *wire.Codec) { c.Num(&m.Number, wire.RequestIDRange) }
 
 var (

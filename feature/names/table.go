@@ -11,7 +11,8 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
 
-// attach gives the attempt a table of names, or with --names user or all a place that keeps them.
+// attach makes a table of names for the attempt (one run of all ranks). With --names user or all, it makes a
+// connection to a helper that keeps the names instead.
 func attach(j *launch.Job) {
 	scope, has := launch.SettingOf[*Scope](j)
 	if !has {
@@ -23,26 +24,26 @@ func attach(j *launch.Job) {
 	j.Hooks.Closing.Add(p.close)
 }
 
-// A table has the names that ranks have published, and the nodes that wait for a name. It exists as long as
-// the attempt (one run of all ranks).
+// A table has the names that ranks have published, and the nodes that wait for names. There is one table for
+// each attempt (one run of all ranks).
 type table struct {
 	published pmiserver.NameTable
 	waitingNodes
 }
 
-// A waitingNodes has the nodes that wait for names.
+// A waitingNodes records which nodes wait for which names.
 type waitingNodes struct {
 	nodesOf    map[string]map[*launch.Node]bool // by name: the nodes that wait for it
 	waitCounts map[*launch.Node]int             // by node: how many names it waits for
 }
 
-// maxNameWaits limits the names that a node may wait for (rule TRUST-4).
+// maxNameWaits is the largest number of names that a node may wait for (rule TRUST-4).
 const maxNameWaits = 1 << 16
 
 var errNameWaits = errors.New("too many ranks wait for names that are not published yet")
 
-// handleRequest answers a node's request about a name. If the request publishes the name, it notifies all
-// nodes that wait for the name (rule PMIX-40).
+// handleRequest handles a node's request about a name and sends the reply. If the request publishes the name,
+// handleRequest notifies all nodes that wait for the name (rule PMIX-40).
 func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
 	answer, nodes := a.reply(n, m)
 	n.Send(answer)

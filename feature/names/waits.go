@@ -4,7 +4,7 @@ package names
 
 import "sync"
 
-// waits is the set of names for which ranks of this node wait, and whose publication mpiexec will report.
+// waits is the set of names for which ranks of this node wait. mpiexec reports when one of them is published.
 type waits struct {
 	mu     sync.Mutex // guards byName and what it holds
 	byName map[string]*nameWait
@@ -16,7 +16,7 @@ type nameWait struct {
 	ranks     int
 }
 
-// joinName adds one rank to the ranks that wait for a name.
+// joinName records that one more rank waits for a name.
 func (ws *waits) joinName(service string) *nameWait {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -32,7 +32,7 @@ func (ws *waits) joinName(service string) *nameWait {
 	return w
 }
 
-// leaveName removes one rank from the ranks that wait for a name.
+// leaveName records that a rank does not wait for a name any more.
 func (ws *waits) leaveName(service string, w *nameWait) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
@@ -41,7 +41,7 @@ func (ws *waits) leaveName(service string, w *nameWait) {
 	}
 }
 
-// namePublished wakes the ranks that wait for a name. Ranks that begin to wait later get the next publication.
+// namePublished wakes the ranks that wait for a name. It does not wake ranks that begin to wait later.
 func (ws *waits) namePublished(service string) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
