@@ -42,8 +42,8 @@ type traceFile struct {
 	write        func(io.Writer, trace.Trace) error
 }
 
-// begin starts to record the steps of a run, if --trace or --trace-svg is given. The trace is also written if the run
-// fails.
+// begin starts to record the steps of a run, if --trace or --trace-svg is given. The trace is written even if
+// the run fails.
 func begin(r *setup.Run) error {
 	o := option.ValuesOf[Options](r.Line)
 	files := []traceFile{{"--trace", o.TraceFile, writeEvents}, {"--trace-svg", o.TracePicture, trace.SVG}}

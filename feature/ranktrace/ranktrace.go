@@ -1,13 +1,13 @@
 /*
-Package ranktrace is a feature: it writes the steps of a run with their times (--trace, --trace-svg). It also
+Package ranktrace is the feature of mpiexec that writes the steps of a run with their times (--trace, --trace-svg). It also
 records the steps of the running job: how its ranks start, reach the first fence, run and end.
 
 	Start sent --start--> all ranks of a host run --first fence--> the host reaches the fence
 	                 Started --(the rank's own row)--> Exited
 	                                                   last Exited --end--> Drained
 
-All times are by the clock of mpiexec, when it receives a message. In jobs of more than maxRankRows ranks, the ranks
-of a host share one row. Package trace has the recorder, which also records the earlier steps.
+All times are those at which mpiexec receives a message, by its own clock. In jobs of more than maxRankRows ranks, the ranks
+of a host share one row. Package trace records them, as it does the earlier steps of the run.
 */
 package ranktrace
 
@@ -67,7 +67,7 @@ func attach(j *launch.Job) {
 // maxRankRows is the largest number of ranks of a job that have rows of their own in the trace.
 const maxRankRows = 4096
 
-// A groupTrace records the steps of one group.
+// A groupTrace records the steps of one group of ranks.
 type groupTrace struct {
 	rec            *trace.Recorder
 	row            trace.Row // row of mpiexec for the group
@@ -112,7 +112,7 @@ func (t *jobTrace) addGroup(g *launch.Group) {
 	t.groups[g] = l
 }
 
-// started records that a rank has started. If it could not be started, err says why.
+// started records that a rank has started. If the rank could not be started, err says why.
 func (l *groupTrace) started(n *launch.Node, rank int, name string, err string) {
 	if l == nil || l.hosts[n] == nil {
 		return
@@ -140,7 +140,7 @@ func (l *groupTrace) started(n *launch.Node, rank int, name string, err string) 
 	}
 }
 
-// exited records that a rank has ended. isLast is true if it was the group's last rank on its host.
+// exited records that a rank has ended. isLast is true if the rank was the group's last one on its host.
 func (l *groupTrace) exited(n *launch.Node, exit *job.Exit) (isLast bool) {
 	if l == nil || l.hosts[n] == nil {
 		return false
@@ -181,7 +181,8 @@ func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	}
 }
 
-// endAll ends the steps of a group that has no ranks left. If the end of ranks was not reported, cause says so.
+// endAll ends the steps of a group that has no ranks left. cause is the error if the end of some ranks was
+// not reported.
 func (l *groupTrace) endAll(cause error) {
 	if l == nil {
 		return
@@ -209,7 +210,7 @@ func (t *jobTrace) groupEnded(g *launch.Group) {
 	delete(t.groups, g)
 }
 
-// nodeLost ends the steps of a host that was lost.
+// nodeLost ends the steps of a host to which the connection was lost.
 func (t *jobTrace) nodeLost(n *launch.Node) {
 	why := errors.New(usererr.Reason(n.Lost))
 	for g, l := range t.groups {
