@@ -19,14 +19,14 @@ import (
 )
 
 /*
-A folder is the folder of one job on one node. Its record says where it is, since DIR is known to nobody else:
+A folder is the folder for temporary files of one job on one node. A record in a second directory has the path of the folder, because the user chooses DIR:
 
 	DIR/remshell-1000.RANDOM/       the folder; mode 0700
 	/tmp/remshell-1000/             only this user may write
 	  scratch/                      0700
 	    HOST.RANDOM                 the record, locked as long as the helper lives: job, path, device and inode
 
-If nobody holds the lock of a record of this host, the folder is left over. A folder that is to stay has no record.
+The folder of a record of this host whose lock no process holds is left over. A folder that will be kept after the job has no record.
 */
 type folder struct {
 	path    string
@@ -36,13 +36,14 @@ type folder struct {
 	record  *os.File
 }
 
-// An identity identifies a file, whatever its name.
+// An identity identifies a file, even if the file gets another name.
 type identity struct{ dev, ino uint64 }
 
 func identityOf(stat *unix.Stat_t) identity { return identity{uint64(stat.Dev), stat.Ino} }
 
-// recordRoots returns the directories that may hold the directory of records. They depend on no variable, so that a
-// reaper, a guard and later helpers find them.
+// recordRoots returns the directories that may hold the directory of records. They do not depend on
+// environment variables, so that the processes that clean up after a killed helper, and later helpers, find
+// the records.
 func recordRoots() (roots []string) {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		roots = append(roots, fmt.Sprintf("%s/remshell-%d", dir, os.Geteuid()))
@@ -54,13 +55,15 @@ func newFolderName() string {
 	return fmt.Sprintf("remshell-%d.%s", os.Geteuid(), strings.ToLower(rand.Text()[:12]))
 }
 
-// hostPrefix begins the names of records of this host. Another host may not see their locks.
+// hostPrefix returns the text with which the names of this host's records begin. The locks of records may not
+// be visible on other hosts.
 func hostPrefix() string {
 	name, _ := os.Hostname()
 	return hex.EncodeToString([]byte(name)) + "."
 }
 
-// makeFolder makes a folder, and first its record, unless the folder is to stay. The path must not exist.
+// makeFolder makes the folder at path, which must not exist. Unless keep is set, it first makes a record of
+// the folder.
 func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, err error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
@@ -112,7 +115,7 @@ func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, e
 	return f, err
 }
 
-// makeRecord makes the record in the first root that takes it, and locks it.
+// makeRecord makes the record in the first of the roots in which a record can be made, and locks it.
 func (f *folder) makeRecord(roots []string) (err error) {
 	for _, root := range roots {
 		if err = f.makeRecordIn(root); err == nil {
@@ -143,13 +146,13 @@ func (f *folder) makeRecordIn(root string) error {
 	return unix.Flock(int(record.Fd()), unix.LOCK_EX|unix.LOCK_NB) // fails if another helper took it for a left-over one
 }
 
-// writeRecord writes the record. Without an identity, the folder is not made yet.
+// writeRecord writes the record. A record without an identity means that the folder is not made yet.
 func (f *folder) writeRecord(jobID job.ID, path string) error {
 	_, err := f.record.WriteAt(fmt.Appendf(nil, "%s\n%q\n%d %d\n", jobID, path, f.id.dev, f.id.ino), 0)
 	return err
 }
 
-// forget removes the record, so that the folder stays, and closes what is open.
+// forget removes the record, so that later helpers do not remove the folder, and closes the open files.
 func (f *folder) forget() {
 	if f.record != nil {
 		f.records.Remove(filepath.Base(f.record.Name()))
@@ -169,12 +172,13 @@ func (f *folder) remove() error {
 	return removeTree(f.parent, filepath.Base(f.path), f.id)
 }
 
-// lockTimeout is how long the guard of a killed mpiexec waits for the lock of that job's record: the kernel may release
-// it after the pipe to the guard.
+// lockTimeout is how long the guard of a killed mpiexec waits for the lock of the job's record. The guard is
+// a process that waits at a pipe for the end of mpiexec. The kernel may release the lock after it has closed
+// the pipe.
 const lockTimeout = 2 * time.Second
 
-// removeLeftFolders removes the folders that killed helpers of this host have left. killed is the job whose helper is
-// known to be killed, or "".
+// removeLeftFolders removes the folders that killed helpers of this host have left behind. killed is the job
+// whose helper is known to be killed, or "".
 func removeLeftFolders(roots []string, killed job.ID) {
 	for _, root := range roots {
 		above, err := owndir.Open(root)
@@ -194,7 +198,7 @@ func removeLeftFolders(roots []string, killed job.ID) {
 	}
 }
 
-// removeLeftFolder removes the folder of a record, if nobody holds the lock of the record.
+// removeLeftFolder removes the folder of a record, if no process holds the lock of the record.
 func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 	record, err := records.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -221,7 +225,7 @@ func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 	records.Remove(name)
 }
 
-// readRecord reads a record. If it cannot read a value, it returns the zero value.
+// readRecord reads a record. It returns zero values for what it cannot read.
 func readRecord(record *os.File) (jobID job.ID, path string, id identity) {
 	content, _ := io.ReadAll(io.NewSectionReader(record, 0, 16<<10))
 	fmt.Sscanf(string(content), "%s\n%q\n%d %d\n", &jobID, &path, &id.dev, &id.ino)

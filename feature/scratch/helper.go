@@ -20,7 +20,8 @@ func init() {
 		RemoveLeftFiles: func(_ []string, killed job.ID) { removeLeftFolders(recordRoots(), killed) }})
 }
 
-// A nodeFolder is the folder of a session. The zero value is a session without --scratch.
+// A nodeFolder is the folder for temporary files of a session. The zero value is for a session without
+// --scratch.
 type nodeFolder struct {
 	session *helper.Session
 	path    string // chosen when the first group is prepared; empty: no --scratch
@@ -49,7 +50,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.Closing.Add(func() { n.remove(n.stays()) }) // in case the job ended without Drained, since mpiexec is gone
 }
 
-// choose chooses the path of the folder, and sets the variables of a group's ranks.
+// choose chooses the path of the folder, and sets the environment variables of a group's ranks.
 func (n *nodeFolder) choose(m *wire.Prepare) *rank.Error {
 	if wanted, has := wire.SettingOf[*Folder](m.Settings); has && n.path == "" {
 		n.path, n.keep, n.job = filepath.Join(parentDir(wanted.Dir, n.session.System().Environ), newFolderName()), wanted.Keep, m.Job
@@ -65,8 +66,9 @@ func (n *nodeFolder) choose(m *wire.Prepare) *rank.Error {
 	return nil
 }
 
-// parentDir returns the directory of a host in which folders are made. environ of a helper inside mpiexec has no TMPDIR,
-// but its process has.
+// parentDir returns the directory in which this host's folders are made: configured if it is an absolute
+// path, or else TMPDIR or /tmp. The environment environ of a helper inside mpiexec has no TMPDIR, so
+// parentDir also looks in the environment of the process.
 func parentDir(configured string, environ []string) string {
 	for _, dir := range []string{configured, job.EnvValue(environ, "TMPDIR"), os.Getenv("TMPDIR")} {
 		if filepath.IsAbs(dir) {
@@ -76,8 +78,8 @@ func parentDir(configured string, environ []string) string {
 	return "/tmp"
 }
 
-// make makes the folder for temporary files, if there is none. A helper inside mpiexec first starts its
-// guard, the process that removes the folder if mpiexec is killed.
+// make makes the folder for temporary files, unless it exists. A helper that runs inside mpiexec first starts
+// its guard, a process that removes the folder if mpiexec is killed.
 func (n *nodeFolder) make() *rank.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -97,11 +99,11 @@ func (n *nodeFolder) make() *rank.Error {
 	return nil
 }
 
-// stays reports whether the folder is to stay: the user wants it, or processes that use it may stay. Only the goroutine of
-// run may call it.
+// stays reports whether the folder must be kept: the user wants to keep it, or processes that use it may be
+// left. Only the goroutine of run may call it.
 func (n *nodeFolder) stays() bool { return n.keep || n.session.Lifecycle.LeavesProcesses() }
 
-// remove removes the folder. If it is to stay, it removes only the record.
+// remove removes the folder and its record. If stays is true, it removes only the record.
 func (n *nodeFolder) remove(stays bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,7 +120,7 @@ func (n *nodeFolder) remove(stays bool) {
 	n.folder = nil
 }
 
-// report tells mpiexec that the folder stays, and why.
+// report reports to mpiexec that the folder is kept, and why.
 func (n *nodeFolder) report(stays bool) {
 	n.mu.Lock()
 	made, why := n.folder != nil, n.why

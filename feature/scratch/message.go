@@ -5,7 +5,8 @@ import (
 	"remshell/wire"
 )
 
-// ScratchLeft reports that the folder of a node stays at the end. Why is the reason, or empty if the user wants it to stay.
+// ScratchLeft reports that the folder of a node is kept at the end. Why is the reason, or empty if the user
+// wants to keep the folder.
 type ScratchLeft struct{ Path, Why string }
 
 // Fields implements wire.Message: it lists the fields that are sent.

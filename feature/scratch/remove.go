@@ -21,14 +21,14 @@ const (
 	maxRepeats = 5    // times that a directory which gets new entries is emptied
 )
 
-// These are the errors for directories that are not entered.
+// These are the errors for directories that removeTree does not enter.
 var (
 	errReplaced = errors.New("another folder has replaced it")
 	errMoved    = errors.New("somebody moved it to another place")
 	errMounted  = errors.New("another file system is mounted in it")
 )
 
-// A level is a directory on the way from the folder to the directory that is being emptied.
+// A level is a directory between the folder and the directory that removeTree is emptying.
 type level struct {
 	name    string // in the level above
 	id      identity
@@ -36,10 +36,10 @@ type level struct {
 	repeats int
 }
 
-// removeTree removes a directory with its contents. It does nothing if the directory is not there, and
-// fails if another one has its name. It follows no links and enters no other file system. Only two or three
-// descriptors are open, however deep the tree is. To go up it opens "..", and checks that this is the
-// directory from which it came.
+// removeTree removes a directory with its contents. It does nothing if the directory does not exist, and
+// returns an error if another directory has its name. It follows no links and enters no other file system.
+// Only two or three descriptors are open, however deep the tree is. To go up, removeTree opens ".." and
+// checks that it has reached the directory from which it came.
 func removeTree(parent int, name string, id identity) error {
 	cur, is, err := enter(parent, name, id.dev)
 	if err == unix.ENOENT {
@@ -109,8 +109,8 @@ func removeTree(parent int, name string, id identity) error {
 	}
 }
 
-// enter opens a directory to empty it. It gives this user access to a directory of this user that has none. stat has its
-// attributes.
+// enter opens a directory to empty it. If the directory belongs to the current user but does not permit
+// access, enter first changes its mode. stat has the attributes of the directory.
 func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err error) {
 	path, err := unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -133,7 +133,8 @@ func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err er
 	return fd, stat, err
 }
 
-// openAbove opens the directory above another one, if it is the expected one.
+// openAbove opens the parent of the directory dir. It returns an error if the parent is not the expected
+// directory.
 func openAbove(dir int, expected identity) (int, error) {
 	fd, err := unix.Openat(dir, "..", openFlags, 0)
 	if err != nil {
@@ -147,8 +148,9 @@ func openAbove(dir int, expected identity) (int, error) {
 	return fd, nil
 }
 
-// emptyDir removes files and empty directories from a directory, except those that have failed. If a directory is not
-// empty, it returns its name. It calls fail for each entry that cannot be removed.
+// emptyDir removes files and empty directories from a directory, except those that have failed. When it finds
+// a directory that is not empty, it returns the name of that directory. It calls fail for each entry that
+// cannot be removed.
 func emptyDir(dir int, failed map[string]bool, fail func(name string, err error)) (child string, found bool) {
 	unix.Seek(dir, 0, 0)
 	count := len(failed)

@@ -1,6 +1,5 @@
 /*
-Package scratch is a feature: on each host it makes a folder for the job, which ranks get as TMPDIR, and removes it at the
-end (--scratch).
+Package scratch is the feature of mpiexec that makes a folder for temporary files of the job on each host (--scratch). Ranks get its path in TMPDIR. The folder is removed when the job ends.
 
 	--scratch: Folder --Prepare--> helper: chooses a path, sets TMPDIR and MPIEXEC_SCRATCH
 	                                 | ranks are about to start: makes the folder, and a record of it
@@ -8,6 +7,6 @@ end (--scratch).
 	mpiexec <--- ScratchLeft ------'   only if the folder stays
 	   '---> line at the end, or warning
 
-If the helper is killed, its reaper, its guard or the next helper finds the record, and removes the folder.
+If the helper is killed, another process removes the folder, which it finds with the record: the helper's reaper, its guard, or the next helper.
 */
 package scratch
