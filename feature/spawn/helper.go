@@ -43,13 +43,14 @@ type requester struct {
 	environ func(rank int) []string // returns the environment with which a rank started
 }
 
-// errTooLarge is returned for a spawn request that exceeds a limit.
+// errTooLarge is returned for a spawn request that exceeds a limit of size.
 var errTooLarge = errors.New("the spawn request is too large")
 
 // maxFaultBytes is the largest length of Spawn.Fault, in bytes.
 const maxFaultBytes = 1 << 10
 
-// Spawn implements spawn.Spawner. A request that is too large fails, and does not end the job.
+// Spawn implements spawn.Spawner: it requests that mpiexec start more ranks. For a request that is too large
+// it returns an error, and the job continues.
 func (q requester) Spawn(ctx context.Context, r spawn.Request) (group string, codes []int, err error) {
 	if r.PMIx {
 		outer := job.OuterFilter(q.environ(r.Rank))
@@ -97,8 +98,8 @@ func isTooLarge(m *Spawn) bool {
 // parentPort is the variable by which a spawned rank of Open MPI finds its parent (rule PMIX-42).
 const parentPort = "OMPI_PARENT_PORT"
 
-// childEnv returns the variables of env that a rank's children get. Open MPI sends all variables of the rank. The
-// variables of the rank's identity are removed, since the children get their own.
+// childEnv returns the variables of env that a rank's children get. Open MPI sends all variables of the rank.
+// childEnv removes the variables that identify the rank, because the children get variables of their own.
 func childEnv(env []string, outer func(assignment string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(assignment string) bool {
 		name, _, given := strings.Cut(assignment, "=")

@@ -46,8 +46,8 @@ func expandFiles(commands []spawn.Command, dir string) error {
 	return nil
 }
 
-// expandInfoFile replaces the key "file" by the keys in that file. A key that is also given directly keeps the direct
-// value. Each line of the file is KEY = VALUE.
+// expandInfoFile replaces the key "file" by the keys in that file. A key that is also in info keeps its value
+// in info. Each line of the file is KEY = VALUE.
 func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	var direct []spawn.Pair
 	for _, p := range info {
@@ -68,8 +68,8 @@ func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return append(all, direct...), nil
 }
 
-// parseInfoFile returns the keys of an info file that choose hosts and numbers of ranks. A key that chooses
-// a program or a user is refused: the file comes from a rank (rule TRUST-27).
+// parseInfoFile returns the keys of an info file that choose hosts and numbers of ranks. It returns an error
+// for a key that chooses a program or a user, because the file comes from a rank (rule TRUST-27).
 func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 	for line := range strings.Lines(string(text)) {
 		key, value, _ := strings.Cut(line, "=")
@@ -83,7 +83,7 @@ func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 	return read, nil
 }
 
-// expandHostFile replaces a host file by its hosts and slots.
+// expandHostFile replaces an info key that names a host file by the hosts and slots in the file.
 func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	for _, p := range info {
 		if p.Key == "hostfile" {
@@ -98,8 +98,8 @@ func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return all, nil
 }
 
-// readHosts returns the hosts of a host file as an argument of -host. An error names the line, but never shows its
-// text.
+// readHosts returns the hosts of a host file as an argument of -host. An error has the number of a line, but
+// never its text.
 func readHosts(file, dir string) (string, error) {
 	var unreadable error
 	open := func(name string) (io.ReadCloser, error) {
@@ -133,8 +133,8 @@ func readHosts(file, dir string) (string, error) {
 	return strings.Join(hosts, ","), nil
 }
 
-// readPlainFile reads a small regular file. It opens no other kind of file, because opening a pipe could
-// block and opening a device could have an effect.
+// readPlainFile reads a small regular file. It returns an error for any other kind of file without opening
+// it, because opening a pipe could block and opening a device could have an effect.
 func readPlainFile(name, dir string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {

@@ -1,6 +1,5 @@
 /*
-Package spawn is a feature: ranks may ask for more ranks (MPI_Comm_spawn), which form a new group. mpiexec plans,
-claims and supervises the new ranks as it does the ranks of the command line:
+Package spawn is the feature of mpiexec that starts more ranks when a rank asks for them (MPI_Comm_spawn). The new ranks form a new group. mpiexec plans, claims and supervises them like the ranks of the command line:
 
 	rank     helper             mpiexec                          nodes
 	 | spawn --> | Spawn ---------> |                               |
@@ -13,14 +12,12 @@ claims and supervises the new ranks as it does the ranks of the command line:
 	 |           |                  |<--------------------- Started |  each rank
 	 | <-------- | <------- Spawned |                               |
 
-All ranks are started, or none. If one exec fails, the other ranks are killed, and the rank that asked
-gets an error. That rank continues, as the MPI standard requires.
+All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent rank gets an error. The parent rank continues, as the MPI standard requires.
 
 mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
-knows the job's nodes, and supervision forwards their replies to it. It does not take the decision lock
-of the queue: a running job does not wait behind others, and claims are exclusive without the lock.
+knows the job's nodes, and supervision forwards their replies to it. It does not take the decision lock, with which waiting jobs are planned one at a time, because a running job does not wait behind others. Claims are exclusive without the lock.
 
-rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
+Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */
 package spawn
 
@@ -88,7 +85,7 @@ const (
 	maxReportedRefusals = 100 // refusals reported to the user
 )
 
-// A place is the result of the search for nodes that can run a spawn's ranks.
+// A place has the nodes found for a spawn's ranks.
 type place struct {
 	*reserve.Reservation
 	output *stdio.GroupOutput // nil if no place was found
@@ -108,7 +105,7 @@ func (s *spawner) handleRequest(n *launch.Node, m *Spawn) {
 	s.waiting = append(s.waiting, r)
 }
 
-// addLine adds a line about a request of a rank to the transcript, if one is kept.
+// addLine adds a line about a request of a rank to the transcript of PMI messages, if one is kept.
 func (s *spawner) addLine(r *spawn.Request, line string) {
 	if g := s.job.GroupNamed(r.Group); g != nil {
 		for _, add := range s.job.Hooks.PMILine {
@@ -134,7 +131,7 @@ func (s *spawner) checkMaySpawn(r *request) error {
 	return nil
 }
 
-// startNext starts the next spawn request, if no search is in progress.
+// startNext starts the next spawn request, if mpiexec does not search for nodes at present.
 func (s *spawner) startNext() {
 	for !s.job.Searching() && !s.job.StartsBarred && len(s.waiting) > 0 {
 		r := s.waiting[0]
@@ -169,7 +166,7 @@ func (s *spawner) start(r *request) {
 	})
 }
 
-// abandon releases the nodes and files of a place that is not used.
+// abandon releases the nodes and files of a place that will not be used.
 func (p place) abandon() {
 	p.Abandon()
 	if p.output != nil {
@@ -229,7 +226,7 @@ func (s *spawner) addNodes(r *request, p place, spawned *supervise.GroupSpawned)
 	return nodes
 }
 
-// addHost adds a host to the job's candidates if it is new, and reports that to the user.
+// addHost adds a host to the job's candidate hosts if it is new, and reports the new host to the user.
 func (s *spawner) addHost(r *request, def job.NodeDef) {
 	j := s.job
 	if slices.ContainsFunc(j.Request.Nodes, def.IsSameNode) {
@@ -239,9 +236,9 @@ func (s *spawner) addHost(r *request, def job.NodeDef) {
 	j.Env.Report(fmt.Sprintf("%s now belongs to the job, because %s requested it (%s)", def.Name, j.State.RankOnNode(r.rank), j.Request.SpawnHosts.Option))
 }
 
-// reportSharing reports to the user, once, that spawned ranks share CPUs. They share CPUs with other ranks
-// of the job. If the job runs on this machine alone without a slot count, they share CPUs with all
-// processes there.
+// reportSharing reports to the user, once, that spawned ranks share CPUs with other ranks of the job. If the
+// whole job runs on this machine and no number of slots was given, the ranks share CPUs with all processes on
+// the machine.
 func (s *spawner) reportSharing(r *request, p place) {
 	shared := "the job"
 	switch {
@@ -267,8 +264,8 @@ func (s *spawner) reply(g *launch.Group) {
 	r.fromNode.Send(&Spawned{ID: r.message.ID, Group: g.Name, Codes: spawnCodes(r.message.Request, g.Apps)})
 }
 
-// refuse reports to the rank why no rank was started. It also reports that to the user, since MPI does not
-// pass the reason to the program.
+// refuse reports to the rank why no rank was started. It also reports the reason to the user, because MPI
+// does not pass the reason to the program.
 func (s *spawner) refuse(r *request, err error) {
 	if err != launch.ErrJobEnding {
 		s.report(r, err)
@@ -298,7 +295,8 @@ func (s *spawner) report(r *request, err error) {
 	s.job.Env.PrintFailure(lines...)
 }
 
-// hintLines returns the lines below an error: why nodes could not be used, or else the hint.
+// hintLines returns the lines that follow an error in a message: the reasons why nodes could not be used, or
+// the hint if there are none.
 func hintLines(err error) (lines []string) {
 	for _, reason := range usererr.Reasons(err) {
 		lines = append(lines, "  "+reason)

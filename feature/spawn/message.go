@@ -8,7 +8,7 @@ import (
 	"remshell/wire"
 )
 
-// These are the limits of a spawn request. maxBody limits all of its texts together.
+// These are the limits of a spawn request. maxBody limits the total size of all texts in a request.
 const (
 	maxBody  = 256 << 10
 	maxPairs = 1 << 12 // in one list
@@ -52,8 +52,8 @@ func pair(c *wire.Codec, p *spawn.Pair) {
 	c.Text(&p.Value, textLength)
 }
 
-// Spawned answers Spawn when all new ranks run, or says why no rank does. Full means that too few slots are free.
-// Codes has the error codes that spawn.Spawner returns.
+// Spawned is the reply to Spawn, sent when all new ranks run or could not be started. In the second case it
+// says why. Full means that too few slots are free. Codes has the error codes that spawn.Spawner returns.
 type Spawned struct {
 	ID    int
 	Group string
@@ -84,7 +84,7 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Spawned) { v.CountRankReply() })
 }
 
-// checkSpawn checks a rank's request to spawn others. If the rank has exited meanwhile, it drops the request.
+// checkSpawn checks a rank's request to spawn others. It drops the request if the rank has exited meanwhile.
 func checkSpawn(v *node.Validator, m *Spawn) (wire.Message, error) {
 	g := v.FindGroup(m.Request.Group)
 	if g == nil || !v.HasRank(g, m.Request.Rank) {
