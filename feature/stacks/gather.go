@@ -19,13 +19,14 @@ import (
 	"remshell/stack/trace"
 )
 
-// A target is a process whose stacks are wanted.
+// A target is a process whose stacks have been requested.
 type target struct{ rank, pid int }
 
-// nameTime is how much of the time is left for names and lines, after the processes were traced.
+// nameTime is the part of the time limit that is left for finding the names of functions and lines, after the
+// processes were traced.
 const nameTime = 2 * time.Second
 
-// A rawThread is a thread whose frames have no names yet.
+// A rawThread is a thread whose stack frames have addresses but no names yet.
 type rawThread struct {
 	rank   int
 	thread *trace.Thread
@@ -38,7 +39,7 @@ type rawThread struct {
 	hashFrom func(frame int) (uint64, bool) // see stack.Fingerprint; nil: it has no frames
 }
 
-// gatherStacks reads the stacks of processes, one after the other, and joins equal ones. It stops tracing nameTime
+// gatherStacks reads the stacks of processes, and joins equal stacks. It stops tracing processes nameTime
 // before the deadline.
 func gatherStacks(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint) {
 	var images trace.Images
@@ -66,7 +67,7 @@ func gatherStacks(targets []target, deadline time.Time) (report job.StackReport,
 	return report, fingerprintsOf(threads, names)
 }
 
-// An inspected is a process whose files are known, and that was traced later.
+// An inspected is a process whose files are open, with the threads that were traced later.
 type inspected struct {
 	target
 	mappings []stack.Mapping
@@ -77,7 +78,7 @@ type inspected struct {
 	late bool // no time was left
 }
 
-// inspectAll opens the files of processes. This is done before they are stopped.
+// inspectAll opens the files of processes, before the processes are stopped.
 func inspectAll(targets []target, images *trace.Images) []inspected {
 	var finder python.Finder
 	all := make([]inspected, len(targets))
@@ -90,11 +91,11 @@ func inspectAll(targets []target, images *trace.Images) []inspected {
 	return all
 }
 
-// maxTracers is how many processes are traced at a time.
+// maxTracers is the largest number of processes that are traced at a time.
 const maxTracers = 64
 
-// captureAll traces processes. Some at a time, since threads of a busy host may stop late. None is begun after the
-// deadline.
+// captureAll traces processes, at most maxTracers of them at a time. Several are traced at a time because the
+// threads of a busy host may stop late. It begins to trace no process after the deadline.
 func captureAll(processes []inspected, deadline time.Time) {
 	tokens := make(chan struct{}, maxTracers)
 	var tracers sync.WaitGroup
@@ -145,13 +146,13 @@ func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 	return threads
 }
 
-// An addressKey identifies an address in a file.
+// An addressKey identifies an address within a file.
 type addressKey struct {
 	image   *stack.Image
 	address uint64
 }
 
-// nameAll names the addresses of all threads. Each file is searched once.
+// nameAll returns the functions and lines of all addresses of threads. It searches each file once.
 func nameAll(threads []rawThread, deadline time.Time) map[addressKey][]stack.Location {
 	byImage := make(map[*stack.Image][]uint64)
 	names := make(map[addressKey][]stack.Location)
@@ -212,7 +213,7 @@ func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup 
 	return g
 }
 
-// stateOf returns the meaning of a letter of proc_pid_stat(5).
+// stateOf returns the state that a letter in /proc/PID/stat means, as proc_pid_stat(5) lists them.
 func stateOf(letter byte) job.StackState {
 	switch letter {
 	case 'S', 'I', 'P', 'W', 'K':

@@ -17,7 +17,7 @@ func init() {
 	helper.Register(helper.Feature{Name: "stacks", Attach: attachHelper})
 }
 
-// A nodeStacks gathers the stacks of the ranks of one session. The session's goroutine owns it.
+// A nodeStacks gathers the stacks of the ranks of one session. Only the session's goroutine uses it.
 type nodeStacks struct {
 	session *helper.Session
 	current *GatherStacks       // in progress; nil: none
@@ -42,7 +42,8 @@ func (n *nodeStacks) request(m *GatherStacks) {
 	n.session.RequestStacks()
 }
 
-// gather starts to read the stacks of the requested ranks. A goroutine does it, since it may take seconds.
+// gather starts to read the stacks of the requested ranks on a goroutine of its own, because reading may take
+// seconds.
 func (n *nodeStacks) gather() {
 	s, m := n.session, n.current
 	if m == nil {

@@ -22,7 +22,7 @@ func init() {
 	control.Register(job.VerbStacks, control.Terms{WhileEnding: true})
 }
 
-// gathering requests the stacks of the ranks of one attempt.
+// A gathering requests the stacks of the ranks of one attempt (one run of all ranks).
 type gathering struct {
 	job   *launch.Job
 	query *query // in progress; nil: none
@@ -38,7 +38,8 @@ type query struct {
 	moved      []int
 }
 
-// A requester is a user who has requested the stacks of ranks; nil: of all.
+// A requester is a user who has requested the stacks of some ranks, or of all ranks if its list of ranks is
+// nil.
 type requester struct {
 	control.Request
 	ranks []int
@@ -64,11 +65,11 @@ func attach(j *launch.Job) {
 	j.Hooks.Ended.Add(s.finish)
 }
 
-// replyTime is how long a node may take to reply, beyond launch.StackTime.
+// replyTime is how long a node may take to reply, in addition to launch.StackTime.
 const replyTime = 2 * time.Second
 
-// serve begins to gather for a user. Function names of a program are not for everybody, and a reply to an administrator
-// could be read by all.
+// serve starts to gather stacks for a user. It refuses the request of an administrator who does not own the
+// job, because a program's function names are private and all users could read the reply.
 func (s *gathering) serve(r control.Request) {
 	if r.Role == job.RoleAdministrator {
 		s.job.Reply(r, job.ReplyRefused, "stacks are shown to the user of the job and to root only")
@@ -104,8 +105,9 @@ func (s *gathering) Read(done func(launch.StackSummary)) {
 	s.begin(func(q *query) { q.readers = append(q.readers, done) })
 }
 
-// begin asks all nodes for the stacks of their ranks, or joins the query in progress. join adds to the query who gets
-// the result. All ranks are read in any case, since the guess needs them.
+// begin asks all nodes for the stacks of their ranks, or joins the query in progress. The result is for r, or
+// for the user of this mpiexec if r is nil. The stacks of all ranks are read in any case, because the guess
+// about ranks that delay the others needs them.
 func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil
 	if !running {
@@ -135,7 +137,7 @@ func (s *gathering) begin(join func(*query)) {
 	}
 }
 
-// add adds the stacks of a node. If the node was lost, they are empty.
+// add adds the stacks of a node. r is empty if the connection to the node was lost.
 func (s *gathering) add(node int, m *StackGroups) {
 	if s.query == nil || !s.query.waiting[node] {
 		return
@@ -185,7 +187,8 @@ func (s *gathering) finish() {
 	}
 }
 
-// reportOf returns the joined groups of some ranks, or of all if ranks is nil, with the names of their nodes.
+// reportOf returns the joined groups of the given ranks, or of all ranks if ranks is nil, with the names of
+// their nodes.
 func (s *gathering) reportOf(r job.StackReport, ranks []int) job.StackReport {
 	where := s.job.RankNodes()
 	groups := slices.Clone(r.Groups)

@@ -1,6 +1,5 @@
 /*
-Package stacks is a feature: it prints the stacks of all ranks as one tree, at -timeout (--on-timeout stacks) and while
-a job runs (mpijob status JOB --stacks).
+Package stacks is the feature of mpiexec that prints the stacks of all ranks as one tree, when the time limit of -timeout is reached (--on-timeout stacks) or a user asks for it while the job runs (mpijob status JOB --stacks).
 
 	supervise.InspectRanks, request of a user --> GatherStacks --> all nodes --> StackGroups --> text, or reply
 	                                                                  |
@@ -23,8 +22,8 @@ import (
 	"remshell/wire"
 )
 
-// GatherStacks requests the stacks of ranks of the node. If Ranks is empty, it means all of them. Until the reply is
-// sent, no SIGQUIT reaches the ranks.
+// GatherStacks requests the stacks of ranks of the node. An empty Ranks means all ranks of the node. The
+// helper sends no SIGQUIT to the ranks until it has sent the reply.
 type GatherStacks struct {
 	wire.AnsweredBy[*StackGroups]
 
@@ -36,8 +35,7 @@ func (m *GatherStacks) Fields(c *wire.Codec) {
 	c.Nums(&m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
 }
 
-// StackGroups answers GatherStacks. Moved are the ranks whose main thread has done something since the last StackGroups:
-// it is in another call, or its callers have other values on the stack.
+// StackGroups is the reply to GatherStacks.
 type StackGroups struct {
 	Report job.StackReport
 	Moved  []int
@@ -63,7 +61,8 @@ func init() {
 	node.Admit(checkGroups)
 }
 
-// checkGroups checks the stacks of a node: its own ranks, ascending, and known states.
+// checkGroups checks the stacks that a node has sent. They must be those of its own ranks, in ascending
+// order, and have known states.
 func checkGroups(v *node.Validator, m *StackGroups) (wire.Message, error) {
 	for _, g := range m.Report.Groups {
 		if !g.State.IsKnown() {

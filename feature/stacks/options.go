@@ -5,7 +5,7 @@ import (
 	"remshell/cli/setup"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature.
 type Options struct {
 	Stacks    string `name:"--stacks" after:"status queue" takes:"attached" arg:"RANKS" implied:"all" needs:"status" env:"-" topic:"" help:"with --status: print stacks of ranks, as a tree"`
 	OnTimeout string `name:"--on-timeout" after:"print-all-exitcodes" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" under:"Life cycle" help:"when -timeout expires: kill, or print stacks first"`

@@ -15,7 +15,7 @@ type pythonCall struct {
 	entry bool // an evaluator was called for it
 }
 
-// locateCalls returns the functions, files and lines of calls.
+// locateCalls returns the functions, files and lines of Python calls.
 func locateCalls(py *python.Runtime, calls []python.Call, mem stack.Memory) (all []pythonCall) {
 	for _, c := range calls {
 		at, ok := py.Locate(mem, c)
@@ -27,16 +27,16 @@ func locateCalls(py *python.Runtime, calls []python.Call, mem stack.Memory) (all
 	return all
 }
 
-// A nativeFrame is a frame of the machine's stack.
+// A nativeFrame is a frame of a native stack, which machine code uses.
 type nativeFrame struct {
 	job.StackFrame
 	interpreter bool // in Python's own file
 	evaluates   bool // evaluates frames of Python
 }
 
-// mergePython puts calls of Python functions where the interpreter evaluates them, and leaves out the rest of the interpreter
-// and functions without a name that have called others. native and calls have the innermost frames first. Without calls it
-// changes nothing.
+// mergePython replaces the frames of the Python interpreter by the Python functions that it evaluates. It
+// also leaves out functions without a name that have called others. native and calls have the innermost
+// frames first. If calls is empty, mergePython changes nothing.
 func mergePython(native []nativeFrame, calls []pythonCall) (merged []job.StackFrame) {
 	evaluators, entries := 0, 0
 	for _, f := range native {

@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// communicates returns the call of MPI, NCCL, gloo or torch.distributed that a frame is. Its name begins with that of its library, as
-// familyOf returns it.
+// communicates reports whether a frame is a call of MPI, NCCL, gloo or torch.distributed, and returns the
+// name of the call. The name begins with the name of the library, which familyOf returns.
 func communicates(f job.StackFrame) (name string, is bool) {
 	if name, is = MPICall(f.Function); is {
 		return name, true
@@ -37,7 +37,8 @@ func communicates(f job.StackFrame) (name string, is bool) {
 	return "", false
 }
 
-// The calls in which ranks wait for each other: of c10d and gloo, and of NCCL without its prefix.
+// These are the calls in which ranks wait for each other, of the libraries c10d and gloo, and of NCCL without
+// its prefix.
 var (
 	c10dCalls = []string{"allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "_allgather_base", "allgather_coalesced", "gather", "scatter",
 		"reduce_scatter", "_reduce_scatter_base", "alltoall", "alltoall_base", "send", "recv", "recvAnysource", "barrier", "monitoredBarrier"}
@@ -45,7 +46,7 @@ var (
 		"CommInitAll", "CommSplit", "CommFinalize", "CommDestroy", "CommAbort"}
 )
 
-// familyOf returns the library of a call of communicates.
+// familyOf returns the library of a call that communicates has named.
 func familyOf(call string) string {
 	for prefix, family := range map[string]string{"torch.distributed.": "torch.distributed", "c10d::": "torch.distributed", "gloo::": "gloo", "nccl": "NCCL"} {
 		if strings.HasPrefix(call, prefix) {

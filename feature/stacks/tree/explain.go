@@ -8,14 +8,15 @@ import (
 	"remshell/job"
 )
 
-// A Guess is which ranks keep the others waiting.
+// A Guess says which ranks probably keep the others waiting.
 type Guess struct {
 	Ranks []int
 	Why   string // a sentence without its end
 }
 
-// Explain guesses which ranks keep the others waiting. groups are as Merge returns them. It returns false if most ranks
-// do not wait in a call of MPI or another library for communication, or if nothing tells ranks apart.
+// Explain guesses which ranks keep the others waiting. groups must be as Merge returns them. Explain returns
+// false if most ranks do not wait in a call of MPI or another library for communication, or if no group of
+// ranks differs from the others.
 func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	main := mainThreads(groups)
 	most, call, all := -1, "", 0
@@ -52,7 +53,8 @@ func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	return g, true
 }
 
-// The weights of reasons: which of two groups is the likelier one to keep others waiting.
+// These are the weights of reasons for a guess. Of two groups, the one with the larger weight is more likely
+// to keep the others waiting.
 const (
 	weightPlace   = 1 + iota // in the same call at another place
 	weightCall               // in another call
@@ -63,8 +65,8 @@ const (
 	weightEnded
 )
 
-// whyElsewhere returns why a group may keep those waiting that are in largest, which is in the call. weight is 0 if it is not
-// elsewhere.
+// whyElsewhere returns the reason why group g may keep the ranks of group largest waiting, which are in the
+// given call. weight is 0 if g is in the same call at the same place.
 func whyElsewhere(g, largest job.StackGroup, call string) (reason string, weight int) {
 	name := InMPI(g)
 	switch {

@@ -13,7 +13,8 @@ import (
 	"remshell/text"
 )
 
-// maxShown is how many groups a text lists, and maxOther how many groups of other threads.
+// maxShown is the largest number of groups that a text lists, and maxOther the largest number of groups of
+// other threads.
 const (
 	maxShown = 40
 	maxOther = 20
@@ -76,7 +77,7 @@ func keeps(ranks []int) string {
 	return fmt.Sprintf("ranks %s keep the", idset.New(ranks...))
 }
 
-// rankText returns the ranks of a group, for the first column.
+// rankText returns the ranks of a group, as a text for the first column.
 func rankText(g job.StackGroup) string {
 	if len(g.Ranks) == 1 && len(g.Nodes) == 1 {
 		return fmt.Sprintf("rank %d on %s", g.Ranks[0], format.EscapeField(g.Nodes[0]))
@@ -91,7 +92,7 @@ func ranksOf(ranks []int) string {
 	return "ranks " + shorten(idset.New(ranks...).String())
 }
 
-// shorten cuts a list of ranks that would fill a line.
+// shorten cuts a list of ranks that is too long for a line.
 func shorten(list string) string {
 	const most = 60
 	if len(list) <= most {
@@ -100,7 +101,8 @@ func shorten(list string) string {
 	return list[:strings.LastIndexByte(list[:most], ',')+1] + "..."
 }
 
-// placeText returns where a group is: the innermost function with a line, and the call in it.
+// placeText returns the place where a group is: the innermost function with a known line, and the call in
+// that function.
 func placeText(g job.StackGroup) string {
 	if len(g.Frames) == 0 {
 		if g.Note != "" {
@@ -127,7 +129,7 @@ func placeText(g job.StackGroup) string {
 	return format.EscapeSentence(strings.Join(names, " -> "))
 }
 
-// stateText says what the threads of a group do, and where.
+// stateText returns what the threads of a group do, and where.
 func stateText(g job.StackGroup) string {
 	parts := []string{map[job.StackState]string{job.StackSleeps: "sleeping", job.StackBlocked: "in the kernel", job.StackStopped: "stopped", job.StackEnded: "ended"}[g.State]}
 	if g.State == job.StackRuns {
@@ -148,7 +150,7 @@ func stateText(g job.StackGroup) string {
 	return strings.Join(parts, ", ")
 }
 
-// A node is a call in the tree. Its ranks are those with the call on their stacks.
+// A node is a call in the tree. Its ranks are those that have the call on their stacks.
 type node struct {
 	frame    job.StackFrame
 	ranks    []int
@@ -157,7 +159,7 @@ type node struct {
 	children []*node
 }
 
-// formatTree writes the calls of groups as a tree. It writes nothing without calls.
+// formatTree writes the calls of groups as a tree. It writes nothing if there are no calls.
 func formatTree(b *strings.Builder, title string, groups []job.StackGroup) {
 	root := &node{}
 	shown := 0
@@ -180,7 +182,7 @@ func formatTree(b *strings.Builder, title string, groups []job.StackGroup) {
 	fmt.Fprintf(b, "\n%s\n%s", title, text.Columns("  ", rows))
 }
 
-// add adds the calls of a group below n.
+// add adds the calls of a group to the tree below n.
 func (n *node) add(g job.StackGroup) {
 	for i, f := range g.Frames {
 		at := slices.IndexFunc(n.children, func(c *node) bool { return c.frame == f && (i > 0 || c.thread == g.Thread) })
@@ -197,7 +199,8 @@ func (n *node) add(g job.StackGroup) {
 	}
 }
 
-// rows appends a row for n and for each call below. above are the ranks of the caller; equal ranks are not repeated.
+// rows appends a row for n and for each call below n. above has the ranks of the caller. The ranks of a row
+// are left out if they are the same.
 func (n *node) rows(indent string, above []int, rows *[][]string) {
 	ranks := idset.New(n.ranks...)
 	who := ""
@@ -213,7 +216,7 @@ func (n *node) rows(indent string, above []int, rows *[][]string) {
 	}
 }
 
-// frameText returns a call: the function, and its place or library.
+// frameText returns the text of a call: the function, and its file and line or its library.
 func frameText(f job.StackFrame) string {
 	name := format.EscapeSentence(f.Function)
 	if name == "" {

@@ -1,5 +1,5 @@
 /*
-Package tree joins stacks of many ranks, and says which ranks are elsewhere than most. It does no I/O.
+Package tree joins the stacks of many ranks, and finds the ranks that are at another place than most. It performs no I/O.
 
 	a stack of each thread --Simplify--> frames that say where the program is
 	   --Merge--> groups of equal stacks (on each node, and again in mpiexec)
@@ -16,10 +16,10 @@ import (
 	"remshell/job"
 )
 
-// Simplify returns the frames of a stack, outermost first, without what says nothing about the program: what calls main
-// or a thread's function, and what a library for communication or the C library does within a call. innermost has the frames,
-// innermost first. cut is true if frames within a call are left out. Of more than job.MaxStackFrames frames those in the middle
-// are replaced by their number.
+// Simplify returns the frames of a stack, outermost first. It leaves out frames that say nothing about the
+// program: the callers of main or of a thread's function, and the inner calls of a library for communication
+// or of the C library. innermost has the frames, innermost first. cut is true if inner calls are left out. If
+// more than job.MaxStackFrames frames remain, their number replaces those in the middle.
 func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
 	frames = slices.Clone(innermost)
 	slices.Reverse(frames)
@@ -53,10 +53,10 @@ func withoutMiddle(frames []job.StackFrame) []job.StackFrame {
 	return slices.Concat(frames[:half-1], []job.StackFrame{{Function: fmt.Sprintf("(%d more)", extra+1)}}, frames[half+extra:])
 }
 
-// Python stands for the ELF file in frames of Python functions.
+// Python is the name that frames of Python functions have in place of the name of their ELF file.
 const Python = "Python"
 
-// withoutStart leaves out the frames outside of main, or outside of the function of a thread.
+// withoutStart leaves out the callers of main, or of the function of a thread.
 func withoutStart(frames []job.StackFrame) []job.StackFrame {
 	for i, f := range slices.Backward(frames) {
 		if f.Library != Python && (f.Function == "main" || f.Function == "MAIN__" || f.Function == "runtime.main") {
@@ -87,15 +87,15 @@ func isSystem(library string) bool {
 	return false
 }
 
-// callsBack reports whether a library function on the stack has called back into the program: a frame of the program
-// is among below, the frames below the library's call. program is the ELF file of the program. If the library is linked
-// into program, callsBack returns false.
+// callsBack reports whether a library function on the stack has called back into the program. below has the
+// frames of the functions that the library function has called, directly or not. program is the name of the
+// program's ELF file. If the library is linked into the program, callsBack returns false.
 func callsBack(below []job.StackFrame, program, library string) bool {
 	return program != library && slices.ContainsFunc(below, func(f job.StackFrame) bool { return f.Library == program })
 }
 
-// MPICall returns the name of an MPI function as the standard has it, if this is the name of one in C or Fortran:
-// MPI_Send for PMPI_Send, mpi_send_ and pmpi_send__.
+// MPICall returns the name that the MPI standard gives to a function, if function is its name in C or
+// Fortran. For example, it returns MPI_Send for PMPI_Send, mpi_send_ and pmpi_send__.
 func MPICall(function string) (name string, ok bool) {
 	bare := strings.TrimPrefix(strings.TrimPrefix(function, "P"), "p")
 	rest := ""
@@ -117,7 +117,8 @@ func MPICall(function string) (name string, ok bool) {
 	return "MPI_" + strings.ToUpper(rest[:1]) + rest[1:], true
 }
 
-// InMPI returns the call of MPI, NCCL, gloo or torch.distributed in which a group waits, or "".
+// InMPI returns the call of MPI, NCCL, gloo or torch.distributed in which a group waits, or "" if the group
+// waits in none.
 func InMPI(g job.StackGroup) string {
 	if len(g.Frames) == 0 {
 		return ""
@@ -130,8 +131,8 @@ func InMPI(g job.StackGroup) string {
 	return name
 }
 
-// key is equal for groups that Merge joins. The line of the innermost function does not count if it runs and is not
-// within a call: a loop is at another line each time.
+// key returns a text that is equal for groups that Merge joins. It does not include the line of an innermost
+// function that is running outside of a call, because the line in a loop changes all the time.
 func key(g job.StackGroup) string {
 	var b strings.Builder
 	special := job.StackState("")
@@ -148,7 +149,8 @@ func key(g job.StackGroup) string {
 	return b.String()
 }
 
-// Merge joins groups of equal stacks. The result is sorted: main threads first, then large groups, then by rank.
+// Merge joins groups of equal stacks. The result is sorted: groups of main threads first, then by size with
+// the largest first, then by rank.
 func Merge(groups []job.StackGroup) (merged []job.StackGroup) {
 	index := make(map[string]int)
 	votes := make(map[string]map[job.StackState]int)
