@@ -20,8 +20,8 @@ import (
 	"remshell/usererr"
 )
 
-// A fileSet has the files that a job stages (sends to the nodes). They are open, so the file that is sent
-// is the one that was checked, even if another file gets its name.
+// A fileSet has the files that a job stages (sends to the nodes). The files stay open, so that the files that
+// are sent are the ones that were checked, even if other files get their names.
 type fileSet struct {
 	staged   []job.StagedFile
 	contents []Content
@@ -41,8 +41,8 @@ func (h *fileSet) hashAll() {
 	}
 }
 
-// openGiven opens the files that a command line stages, and adds them to the request. It returns the errors of all
-// files, joined. It fails if a program is among the files and is not executable.
+// openGiven opens the files that a command line stages, and adds them to the request. It returns the errors
+// of all files, joined, and an error if a program among the files is not executable.
 func (h *fileSet) openGiven(r *setup.Run) error {
 	var faults []error
 	path, _ := job.LookupEnv(r.Environ, "PATH")
@@ -60,8 +60,8 @@ func (h *fileSet) openGiven(r *setup.Run) error {
 	return h.attachTo(r.Request, r.Dir)
 }
 
-// fileNames returns the files named by --stage and its variants. Programs are searched for in dir, the working
-// directory, and in path.
+// fileNames returns the files named by --stage and its variants. It searches for programs in dir, the working
+// directory, and in path, the value of PATH.
 func fileNames(line option.Line, dir, path string) []string {
 	given := option.ValuesOf[Options](line)
 	names := given.Stage
@@ -76,7 +76,8 @@ func fileNames(line option.Line, dir, path string) []string {
 	return names
 }
 
-// programFile returns the file of an app context's program on this machine, or just its name if it is not found.
+// programFile returns the file of an app context's program on this machine, or only the program's name if no
+// such file is found.
 func programFile(s option.AppContext, dir, path string) string {
 	if strings.Contains(s.Program, "/") {
 		return s.Program
@@ -132,7 +133,8 @@ func (h *fileSet) addFile(name, dir string) error {
 	return nil
 }
 
-// withoutPath returns the cause of an fs.PathError, for messages that name the file themselves.
+// withoutPath returns the cause of an fs.PathError without the path, for messages that name the file
+// themselves.
 func withoutPath(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -149,7 +151,8 @@ type hashedFile struct {
 
 func (c hashedFile) Checksum() (string, error) { return c.hash() }
 
-// hashFile returns the SHA-256 of a file in hexadecimal. It fails if the file is not size bytes long.
+// hashFile returns the SHA-256 of a file in hexadecimal. It returns an error if the file is not size bytes
+// long.
 func hashFile(f *os.File, size int64) (string, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, size+1))
@@ -162,7 +165,7 @@ func hashFile(f *os.File, size int64) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// attachTo adds the files to a request. It fails if a program is among them and is not executable.
+// attachTo adds the files to a request. It returns an error if a program among the files is not executable.
 func (h *fileSet) attachTo(req *job.Request, dir string) error {
 	req.StagedFiles = h.staged
 	for i := range req.Apps {

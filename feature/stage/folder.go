@@ -30,7 +30,7 @@ A folder holds the staged files of one job on one node (--stage, doc/adr/0009):
 	      files/                 MPIEXEC_STAGE_DIR
 	        solver, in.dat       and the files that ranks write there
 
-If nobody holds the lock of a helper on the same host, the folder is left over. The next helper that stages files, or
+A folder of this host whose lock no process holds is left over. The next helper that stages files, or
 the reaper of a killed helper, removes it.
 */
 type folder struct {
@@ -47,8 +47,9 @@ func (f *folder) filesDir() string { return filepath.Join(f.dir, "files") }
 // sumPath returns the path of the file with this hash.
 func (f *folder) sumPath(sum string) string { return filepath.Join(f.dir, "sha256-"+sum) }
 
-// stagingRoots returns the directories that may hold staging folders, local disks first. A home directory may be
-// shared by all nodes. Then each node needs, and removes, its own copy.
+// stagingRoots returns the directories that may hold staging folders, in the order in which they are tried:
+// directories on local disks, the cache directory of the user, and /dev/shm. If all nodes share the home
+// directory, each node makes and removes a folder of its own there.
 func stagingRoots(environ []string) (roots []string) {
 	own := "remshell-" + strconv.Itoa(os.Geteuid())
 	for _, dir := range []string{job.EnvValue(environ, "TMPDIR"), "/tmp", "/var/tmp"} {
@@ -65,8 +66,8 @@ func stagingRoots(environ []string) (roots []string) {
 	return append(roots, filepath.Join("/dev/shm", own))
 }
 
-// newFolderName returns a new folder name for this host. Only helpers on this host remove the folder, since another
-// host may not see the lock.
+// newFolderName returns a new folder name for this host. Only helpers on this host remove the folder, because
+// the lock may not be visible on other hosts.
 func newFolderName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
 
 func hostName() string {
@@ -74,8 +75,8 @@ func hostName() string {
 	return hex.EncodeToString([]byte(name))
 }
 
-// makeFolder creates a folder in the first safe root that has space for the files. It reserves the space, so that a
-// full disk is noticed before any file is sent.
+// makeFolder creates a folder in the first safe root that has space for the files. It reserves the space, so
+// that a full disk is noticed before mpiexec sends a file.
 func makeFolder(roots []string, name string, files []job.StagedFile) (*folder, error) {
 	var whys []string
 	for _, root := range roots {
@@ -88,7 +89,7 @@ func makeFolder(roots []string, name string, files []job.StagedFile) (*folder, e
 	return nil, errors.New(strings.Join(whys, ", "))
 }
 
-// folderProblem returns the text about err for messages.
+// folderProblem returns the text of err that messages show to the user.
 func folderProblem(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
@@ -129,7 +130,7 @@ func makeFolderIn(root, name string, files []job.StagedFile) (*folder, error) {
 	return f, nil
 }
 
-// checkFileSystem checks that a file system has space for the files and allows programs to run.
+// checkFileSystem checks that the file system of dir has space for the files and allows programs to run.
 func checkFileSystem(dir string, files []job.StagedFile) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -148,8 +149,9 @@ func checkFileSystem(dir string, files []job.StagedFile) error {
 	return nil
 }
 
-// create creates the folder and its lock. It creates the lock first, since a folder without one counts as left over.
-// If another helper removes an empty stage directory meanwhile, it tries again.
+// create creates the folder and its lock file. The lock file is created first, because a folder without a
+// locked file counts as left over. If another helper removes an empty stage directory meanwhile, create tries
+// again.
 func (f *folder) create() (err error) {
 	for range 10 {
 		if err = f.makeLock(); err == nil {
@@ -160,7 +162,7 @@ func (f *folder) create() (err error) {
 	return err
 }
 
-// makeLock opens the stage directory, and creates and takes the lock in it.
+// makeLock opens the stage directory, and creates and locks the lock file in it.
 func (f *folder) makeLock() (err error) {
 	if err = f.parent.Mkdir("stage", 0o700); err != nil && !errors.Is(err, os.ErrExist) {
 		return err
@@ -180,7 +182,7 @@ func (f *folder) makeLock() (err error) {
 	return nil
 }
 
-// takeLock takes the lock. It returns false if another process has it, or its file was replaced.
+// takeLock locks the lock file. It returns false if another process has the lock, or the file was replaced.
 func (f *folder) takeLock() bool {
 	if unix.Flock(int(f.lock.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
 		return false
@@ -211,7 +213,7 @@ func (f *folder) allocateFiles(files []job.StagedFile) error {
 	return nil
 }
 
-// removeAll removes the folder. It also removes the stage directory, if that is empty then.
+// removeAll removes the folder. It also removes the stage directory, if the directory is empty then.
 func (f *folder) removeAll() {
 	if f.stageDir != nil {
 		f.removeFromDisk()
@@ -220,14 +222,15 @@ func (f *folder) removeAll() {
 	f.parent.Close()
 }
 
-// removeFromDisk removes the folder. Its parent belongs to package transport as well.
+// removeFromDisk removes the folder from the disk. It keeps the parent directory, which package transport
+// uses as well.
 func (f *folder) removeFromDisk() {
 	f.stageDir.RemoveAll(f.folderName())
 	f.stageDir.Remove(f.folderName() + ".lock")
 	f.parent.Remove("stage")
 }
 
-// close releases the lock and closes the stage directory.
+// close releases the lock and closes the open stage directory.
 func (f *folder) close() {
 	if f.lock != nil {
 		f.lock.Close()
@@ -238,7 +241,7 @@ func (f *folder) close() {
 	f.lock, f.stageDir = nil, nil
 }
 
-// removeLeftFolders removes the folders that killed helpers of this host have left.
+// removeLeftFolders removes the folders that killed helpers of this host have left behind.
 func removeLeftFolders(roots []string) {
 	for _, root := range roots {
 		eachStaged(root, func(above, stage *os.Root, file string) {

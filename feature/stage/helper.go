@@ -19,7 +19,8 @@ func init() {
 		RemoveLeftFiles: func(environ []string, _ job.ID) { removeLeftFolders(stagingRoots(environ)) }})
 }
 
-// A staging has the files that mpiexec has sent to this node for the job (--stage). A nil staging has none.
+// A staging has the files that mpiexec has sent to this node for the job (--stage). A nil staging has no
+// files.
 type staging struct {
 	session  *helper.Session
 	files    []job.StagedFile
@@ -51,7 +52,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.Closing.Add(func() { t.close() })
 }
 
-// isValid reports whether a list of files is well formed.
+// isValid reports whether the list of files in m is well formed.
 func isValid(m *StageFiles) bool {
 	bad := slices.ContainsFunc(m.Files, func(p job.StagedFile) bool {
 		return p.Name != filepath.Base(p.Name) || !filepath.IsLocal(p.Name) || p.Size < 0
@@ -59,8 +60,8 @@ func isValid(m *StageFiles) bool {
 	return !bad && (m.InPlace || len(m.Sums) == len(m.Files))
 }
 
-// beginStaging prepares for the files that mpiexec is going to send. If the files are in place already, it prepares
-// nothing.
+// beginStaging prepares for the files that mpiexec is going to send. It returns nil if the files are in place
+// already.
 func beginStaging(s *helper.Session, m *StageFiles) *staging {
 	t := &staging{session: s, files: m.Files, inPlace: m.InPlace}
 	if m.InPlace {
@@ -83,9 +84,9 @@ func (t *staging) reportResult(f *folder, failed *rank.Error) {
 	t.session.Send(&StageResult{})
 }
 
-// showTo makes the staged files available to the ranks of a group that are about to start. A helper inside
-// mpiexec makes links to the files. Its guard, a process beside mpiexec, removes the links if mpiexec is
-// killed.
+// showTo makes the staged files available to the ranks of a group that are about to start. A helper that runs
+// inside mpiexec makes links to the files. The helper's guard, a process beside mpiexec, removes the links if
+// mpiexec is killed.
 func (t *staging) showTo(g *helper.Group) *rank.Error {
 	if t == nil {
 		return nil

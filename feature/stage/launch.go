@@ -31,8 +31,8 @@ type transfer struct {
 	err        error                     // error on this machine
 }
 
-// stageFiles sends the staged files to the nodes. Each answer of a node restarts the time limit. Bytes that the nodes
-// receive extend it at deadline.MinRate.
+// stageFiles sends the staged files to the nodes. Each message of a node restarts the time limit. Each byte
+// that the nodes receive extends the limit, by the time that the byte takes at a rate of deadline.MinRate.
 func stageFiles(p *reserve.Preparation) (err error) {
 	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
 	if !has || len(contents.Files) != len(p.Request.StagedFiles) {
@@ -70,7 +70,7 @@ func stageFiles(p *reserve.Preparation) (err error) {
 }
 
 // announceFiles reports to the helpers on this machine that all files are in place. For the other nodes, it
-// starts to compute the checksums. The time that this takes depends on the size of the files, and does not
+// starts to compute the checksums. The time for the checksums depends on the size of the files, and does not
 // count for the time limit.
 func (s *transfer) announceFiles() {
 	var remote []*node.Node
@@ -103,8 +103,8 @@ func (s *transfer) announceFiles() {
 	}()
 }
 
-// handleMissing handles a node's only list of files that it does not have. When all nodes have sent their list, it
-// starts to send the files.
+// handleMissing handles the list of files that a node does not have. Each node sends one list. When all nodes
+// have sent their lists, handleMissing starts to send the files.
 func (s *transfer) handleMissing(n *node.Node, m *MissingFiles) {
 	s.RestartLimit()
 	s.sender.addReceiver(n, m.Files)
@@ -116,13 +116,13 @@ func (s *transfer) handleMissing(n *node.Node, m *MissingFiles) {
 	}
 }
 
-// handleCredit handles a node's permission to send more.
+// handleCredit handles a message in which a node allows mpiexec to send more bytes.
 func (s *transfer) handleCredit(n *node.Node, m *FileCredit) {
 	s.sender.addCredit(n, m.Bytes)
 	s.CountTaken(m.Bytes)
 }
 
-// handleResult handles a StageResult, the last message of a node about staging.
+// handleResult handles a StageResult, which is the last message of a node about staging.
 func (s *transfer) handleResult(n *node.Node, m *StageResult) {
 	s.RestartLimit()
 	delete(s.incomplete, n)
@@ -138,7 +138,7 @@ func (s *transfer) nodeFailed(n *node.Node, err error) {
 	s.Fail(n, err)
 }
 
-// logFiles logs that all files are staged.
+// logFiles writes to the log that all files are staged.
 func (s *transfer) logFiles() {
 	var names []string
 	for _, p := range s.Request.StagedFiles {
@@ -147,8 +147,9 @@ func (s *transfer) logFiles() {
 	s.Env.Log.Info().Strs("files", names).Int64("bytes sent", s.sender.countSent()).Msg("staged")
 }
 
-// timeoutError returns the error of a staging that took too long. It names the nodes that have used up their credit,
-// since all other nodes wait for these. If there are none, it names all nodes that are not ready.
+// timeoutError returns the error for staging that took too long. It names the nodes that have not allowed
+// mpiexec to send more bytes, because all other nodes wait for those. If there are no such nodes, it names
+// all nodes that are not ready.
 func (s *transfer) timeoutError() *usererr.Error {
 	var names, owing []string
 	for n := range s.incomplete {
@@ -165,7 +166,8 @@ func (s *transfer) timeoutError() *usererr.Error {
 		Remedy: "increase --start-timeout; -v shows which step takes so long", Code: job.ExitInternal}
 }
 
-// progressLine returns a function that says how much has been sent.
+// progressLine returns a function that returns a line about how much has been sent. nodes is the number of
+// nodes.
 func (s *transfer) progressLine(nodes int) func() string {
 	var all int64
 	for _, p := range s.Request.StagedFiles {

@@ -32,7 +32,8 @@ func (m *StageFiles) Fields(c *wire.Codec) {
 	c.Bool(&m.InPlace)
 }
 
-// MissingFiles answers StageFiles with the indices of the files that the node does not have, ascending.
+// MissingFiles is the reply to StageFiles. Files has the indices of the files that the node does not have, in
+// ascending order.
 type MissingFiles struct{ Files []int }
 
 // Fields implements wire.Message: it lists the fields that are sent.
@@ -40,8 +41,8 @@ func (m *MissingFiles) Fields(c *wire.Codec) {
 	c.Nums(&m.Files, wire.Length{Name: "files", Max: job.MaxStagedFiles}, fileRange)
 }
 
-// FileChunk is the next chunk of a file: chunkSize bytes, or fewer if it is the last one. Size is its length before
-// it was deflated, or 0 if it is not deflated.
+// FileChunk is the next chunk of a file: chunkSize bytes, or fewer if it is the last one. Size is the length
+// of the chunk before compression, in bytes, or 0 if the chunk is not compressed.
 type FileChunk struct {
 	File  int
 	Size  int
@@ -55,7 +56,7 @@ func (m *FileChunk) Fields(c *wire.Codec) {
 	c.Bytes(&m.Bytes, wire.Length{Name: "piece", Max: chunkSize})
 }
 
-// FileCredit allows mpiexec to send Bytes more bytes.
+// FileCredit allows mpiexec to send the given number of bytes in addition to those allowed before.
 type FileCredit struct{ Bytes int }
 
 // Fields implements wire.Message: it lists the fields that are sent.
@@ -63,8 +64,8 @@ func (m *FileCredit) Fields(c *wire.Codec) {
 	c.Num(&m.Bytes, wire.Range{Name: "bytes", Low: 0, High: window})
 }
 
-// StageResult is the last answer to StageFiles. If Reason is set, staging has failed, and Code is an exit code as in
-// wire.Refused.
+// StageResult is the last reply to StageFiles. If Reason is not empty, it says why staging has failed, and
+// Code is the exit code for mpiexec, as in wire.Refused.
 type StageResult struct {
 	Code         int
 	Reason, Hint string
@@ -77,9 +78,9 @@ func (m *StageResult) Fields(c *wire.Codec) {
 	c.Sentence(&m.Hint, "hint")
 }
 
-// chunkSize is the size of a chunk, and window the number of bytes that may be in transit to a node. The window is
-// that of an SSH channel: a smaller one would slow down links of high latency, and a larger one would only fill
-// buffers.
+// chunkSize is the size of a chunk, and window the number of bytes that may be in transit to a node. The
+// window is as large as the one of an SSH channel. A smaller window would slow down links of high latency,
+// and a larger window would only fill buffers.
 const (
 	chunkSize = 256 << 10
 	window    = 2 << 20
@@ -87,8 +88,8 @@ const (
 
 var fileRange = wire.Range{Name: "file", Low: 0, High: job.MaxStagedFiles - 1}
 
-// deflateNodes is the smallest number of nodes for which a chunk is deflated. With so many nodes, deflating once
-// takes less time than it saves in encryption and on a link of 1 Gbit/s.
+// deflateNodes is the smallest number of receiving nodes for which a chunk is compressed. For that many
+// nodes, compressing a chunk once takes less time than it saves in encryption and on a link of 1 Gbit/s.
 const deflateNodes = 3
 
 // A chunk of at least deflateFrom bytes is compressed (deflated) if its first deflateSample bytes become
@@ -98,7 +99,7 @@ const (
 	deflateSample = 16 << 10
 )
 
-// frameFor encodes m for sending to the given number of nodes. It deflates the chunk if that saves time.
+// frameFor encodes m for sending to the given number of nodes. It compresses the chunk if that saves time.
 func (m *FileChunk) frameFor(nodes int) wire.Frame {
 	if nodes >= deflateNodes && len(m.Bytes) >= deflateFrom {
 		if deflated, saves := wire.Deflate(m.Bytes, deflateSample); saves {
@@ -108,7 +109,7 @@ func (m *FileChunk) frameFor(nodes int) wire.Frame {
 	return wire.Encode(m)
 }
 
-// inflate restores Bytes of a deflated chunk, and sets Size to 0.
+// inflate decompresses Bytes of a compressed chunk, and sets Size to 0.
 func (m *FileChunk) inflate() error {
 	if m.Size == 0 {
 		return nil

@@ -27,7 +27,7 @@ const texts = `
   machine, mpiexec creates links instead of copies.
 `
 
-// A Contents has the contents of the request's staged files, in their order.
+// A Contents has the contents of the files that the request stages, in the order of the request.
 type Contents struct{ Files []Content }
 
 // A Content is the content of a staged file.
@@ -49,8 +49,8 @@ func init() {
 	wire.RegisterSetting[Contents](20, new(Contents))
 }
 
-// openFiles opens the files to stage, which the command line or the saved job names, and adds them to the request.
-// The files are open until the run ends.
+// openFiles opens the files to stage, which the command line or the saved job names, and adds them to the
+// request. The files stay open until the run ends.
 func openFiles(r *setup.Run) (err error) {
 	var h fileSet
 	switch {
@@ -76,7 +76,7 @@ func openFiles(r *setup.Run) (err error) {
 	return nil
 }
 
-// openSaved opens the files of a saved job.
+// openSaved opens the files that a saved job stages.
 func (h *fileSet) openSaved(req *job.Request) error {
 	var faults []error
 	for _, p := range req.StagedFiles {

@@ -24,15 +24,13 @@ import (
 )
 
 /*
-A receiver copies the files of a job (--stage) to this node, on a goroutine of its own: a slow disk delays neither
-output nor signals.
+A receiver copies the files of a job (--stage) to this node, on a goroutine of its own, so that a slow disk delays neither output nor signals.
 
 	StageFiles --> make a folder, reserve space --> copy files found here --> request the others
 	FileChunk  --> write, hash --> credit                               ... --> StageResult
 
 A file may be on this node already: under mpiexec's own path on a shared file system, or staged by another job of this
-user. It is recognized only by its hash, and copied, since its owner may change it. Received files are checked by
-their hash, too.
+user. Such a file is recognized only by its hash. It is copied, because its owner may change it. The hashes of received files are checked, too.
 */
 type receiver struct {
 	send  func(wire.Message) error
@@ -53,7 +51,7 @@ type receiver struct {
 	hash     hash.Hash
 }
 
-// maxPieces returns how many chunks of files may be queued: as many as mpiexec may send ahead, and a
+// maxPieces returns the largest number of chunks that may be queued: as many as mpiexec may send ahead, and a
 // smaller last chunk for each file.
 func maxPieces(files int) int { return window/chunkSize + files + 1 }
 
@@ -74,7 +72,7 @@ func newReceiver(m *StageFiles, roots []string, send func(wire.Message) error, r
 	return s
 }
 
-// takePiece queues a chunk. It returns false if there are more chunks than allowed.
+// takePiece queues a chunk. It returns false if more chunks are queued than maxPieces allows.
 func (s *receiver) takePiece(m *FileChunk) bool {
 	select {
 	case s.pieces <- m:
@@ -136,7 +134,7 @@ func (s *receiver) run() *rank.Error {
 	return nil
 }
 
-// firstEqual returns the index of the first file with the same contents as file i.
+// firstEqual returns the index of the first file that has the same contents as file i.
 func (s *receiver) firstEqual(i int) int { return slices.Index(s.sums, s.sums[i]) }
 
 // errChanged is returned for a file that does not match the hash that mpiexec has sent.
@@ -153,7 +151,7 @@ func (s *receiver) stageError(i int, err error) *rank.Error {
 	return failed
 }
 
-// writePiece writes the next chunk of the file that is received.
+// writePiece writes the next chunk of the file that is being received.
 func (s *receiver) writePiece(m *FileChunk) error {
 	i := s.missing[0]
 	if err := m.inflate(); err != nil {
@@ -182,7 +180,7 @@ func (s *receiver) writePiece(m *FileChunk) error {
 	return nil
 }
 
-// openFile opens a file for writing from its start.
+// openFile opens file i for writing from its start.
 func (s *receiver) openFile(i int) (err error) {
 	s.gotBytes, s.hash = 0, sha256.New()
 	s.file, err = os.OpenFile(s.filePath(i), os.O_WRONLY|unix.O_NOFOLLOW, 0)
@@ -191,7 +189,7 @@ func (s *receiver) openFile(i int) (err error) {
 
 func (s *receiver) filePath(i int) string { return filepath.Join(s.folder.filesDir(), s.files[i].Name) }
 
-// finishFile checks the hash of a file, and links the file so that other jobs can copy it.
+// finishFile checks the hash of file i, and links the file so that other jobs can copy it.
 func (s *receiver) finishFile(i int) error {
 	file := s.file
 	s.file = nil
@@ -210,7 +208,8 @@ func (s *receiver) finishFile(i int) error {
 	return err
 }
 
-// findHere copies a file that is on this node already. It returns false if the file is not here.
+// findHere copies file i if the file is on this node already. It returns false if the file is not on this
+// node.
 func (s *receiver) findHere(i int) (bool, error) {
 	if s.files[i].Size == 0 {
 		err := s.openFile(i)
@@ -228,7 +227,7 @@ func (s *receiver) findHere(i int) (bool, error) {
 	return false, nil
 }
 
-// sources returns the paths under which a file may be on this node.
+// sources returns the paths under which file i may be on this node.
 func (s *receiver) sources(i int) []string {
 	sources := []string{}
 	if filepath.IsAbs(s.files[i].Path) {
@@ -245,7 +244,8 @@ func (s *receiver) sources(i int) []string {
 	return sources
 }
 
-// copyFile copies a file if its contents match the hash. It returns false if they do not match or cannot be read.
+// copyFile copies the file at path if its contents match the hash of file i. It returns false if the contents
+// do not match or cannot be read.
 func (s *receiver) copyFile(i int, path string) (bool, error) {
 	from, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -268,10 +268,11 @@ func (s *receiver) copyFile(i int, path string) (bool, error) {
 	return err == nil, err
 }
 
-// progressEvery is the interval at which the receiver reports to mpiexec that copying goes on.
+// progressEvery is the interval at which the receiver reports to mpiexec that it still copies a file.
 const progressEvery = time.Second
 
-// copyBytes copies at most limit bytes. It returns only errors of writing.
+// copyBytes copies at most limit bytes of src. It returns only errors of writing, and treats an error of
+// reading as the end of src.
 func (s *receiver) copyBytes(src io.Reader, limit int64) error {
 	buf := make([]byte, chunkSize)
 	reported := time.Now()
@@ -293,7 +294,7 @@ func (s *receiver) copyBytes(src io.Reader, limit int64) error {
 	return nil
 }
 
-// sizeText returns the total size of files, for messages.
+// sizeText returns the total size of files, as a text for messages.
 func sizeText(files []job.StagedFile) string {
 	size := 0.0
 	for _, p := range files {

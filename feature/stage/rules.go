@@ -5,8 +5,8 @@ import (
 	"remshell/launch/node"
 )
 
-// A progress says how far the staging of files to a node has come. It is the zero value if nothing is
-// staged.
+// A progress says how far the staging of files to a node has come. The zero value is for a job that stages no
+// files.
 type progress struct {
 	announced bool // StageFiles was sent
 	files     int  // how many there are
@@ -16,8 +16,8 @@ type progress struct {
 	sent      int  // bytes that were sent and not credited yet
 }
 
-// checkMissing checks the list of files that the node requests. It must have indices of announced files, in ascending
-// order.
+// checkMissing checks the list of files that the node requests. The list must have indices of announced
+// files, in ascending order.
 func (p *progress) checkMissing(m *MissingFiles) error {
 	if !p.announced || p.inPlace || p.wanted || p.done {
 		return node.ErrNotAsked
@@ -33,7 +33,7 @@ func (p *progress) checkMissing(m *MissingFiles) error {
 	return nil
 }
 
-// checkCredit checks that the node does not report more bytes taken than it was sent.
+// checkCredit checks that the node does not report that it has taken more bytes than mpiexec has sent.
 func (p *progress) checkCredit(m *FileCredit) error {
 	switch {
 	case !p.announced || p.inPlace || p.done:
@@ -45,7 +45,7 @@ func (p *progress) checkCredit(m *FileCredit) error {
 	return nil
 }
 
-// checkResult checks a node's report that all files are in place, or why they are not.
+// checkResult checks a node's report that all files are in place, or that staging has failed.
 func (p *progress) checkResult(m *StageResult) error {
 	if !p.announced || p.done || m.Reason == "" && !p.inPlace && !p.wanted {
 		return node.ErrNotAsked

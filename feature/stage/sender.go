@@ -12,9 +12,10 @@ import (
 	"remshell/usererr"
 )
 
-// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that miss the file,
-// once they all have credit. The slowest node determines the speed, since the job waits for it anyway. So at most one
-// window of data is in memory, however many nodes there are.
+// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that miss the
+// file, as soon as all these nodes have credit: a number of bytes that they allow to be sent. The slowest
+// node determines the speed, because the job has to wait for that node anyway. So at most one window of data
+// is in memory, however many nodes there are.
 type sender struct {
 	files    []job.StagedFile
 	contents []Content
@@ -38,7 +39,7 @@ func newSender(files []job.StagedFile, contents []Content) *sender {
 	return p
 }
 
-// checksumAll returns the checksums of all files.
+// checksumAll returns the SHA-256 checksums of all files.
 func (p *sender) checksumAll() (sums []string, err error) {
 	for i, c := range p.contents {
 		sum, err := c.Checksum()
@@ -55,14 +56,14 @@ func unreadableError(p job.StagedFile, err error) *usererr.Error {
 	return &usererr.Error{Text: fmt.Sprintf("--stage %s: %v", p.Path, err), Code: job.ExitInternal}
 }
 
-// addReceiver adds a node with the files that it misses.
+// addReceiver adds a node and the indices of the files that the node does not have.
 func (p *sender) addReceiver(n *node.Node, missing []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.receiving[n] = &recipient{missing, window}
 }
 
-// addCredit increases a node's credit, in bytes.
+// addCredit increases the number of bytes that may be sent to a node.
 func (p *sender) addCredit(n *node.Node, bytes int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +81,7 @@ func (p *sender) hasNoCredit(n *node.Node) bool {
 	return l != nil && l.credit < chunkSize
 }
 
-// countSent returns how many bytes were sent, each counted once.
+// countSent returns how many bytes of files were sent. A byte sent to several nodes counts once.
 func (p *sender) countSent() int64 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,8 +144,8 @@ func (p *sender) recipientsOf(i int) (recipients []*node.Node) {
 	return recipients
 }
 
-// waitForCredit waits until all nodes have credit for this number of bytes, and subtracts it from their credit. It
-// returns false if sending was stopped.
+// waitForCredit waits until all recipients have credit for the given number of bytes, and subtracts the
+// number from their credit. It returns false if sending was stopped.
 func (p *sender) waitForCredit(recipients []*node.Node, bytes int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
