@@ -19,7 +19,7 @@ func init() {
 	}})
 }
 
-// A nodeStates collects the states of the ranks of one session. The session's goroutine owns it.
+// A nodeStates collects the states of the ranks of one session. Only the session's goroutine uses it.
 type nodeStates struct {
 	session *helper.Session
 	retired []job.RankState // the final states of ranks that the session has forgotten
@@ -54,7 +54,7 @@ func (n *nodeStates) all() []job.RankState {
 	return all
 }
 
-// stateOf returns the present state of a rank. tree has all processes of this node.
+// stateOf returns the present state of a rank. tree is the tree of all processes of this node.
 func stateOf(r *helper.Rank, tree proc.Tree) job.RankState {
 	state := job.RankState{Rank: r.Number, Phase: "starting", PMI: r.PMIState()}
 	if r.Exit != nil { // its PID may be another process's by now
@@ -73,7 +73,8 @@ func stateOf(r *helper.Rank, tree proc.Tree) job.RankState {
 	return state
 }
 
-// await returns the result of all, for the goroutine of the socket. It returns false if the session is over.
+// await makes the session's goroutine call all, and returns the result to the goroutine that serves the
+// socket. It returns false if the session is over.
 func (n *nodeStates) await() (states []job.RankState, ok bool) {
 	answer := make(chan []job.RankState, 1)
 	n.session.Post(func() { answer <- n.all() })

@@ -1,6 +1,5 @@
 /*
-Package status is a feature: it reports what each rank is doing (rule DIAG-12). It reports to users who ask with
---status, and to the user of this mpiexec when supervision asks for it (after a timeout, for example).
+Package status is the feature of mpiexec that reports what each rank is doing (rule DIAG-12). The reports go to users who run mpiexec --status, and to the user of this mpiexec when supervision asks for one, for example after a timeout.
 
 	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply
 	                                                        |
@@ -28,7 +27,7 @@ type InspectRanks struct{ wire.AnsweredBy[*RankStates] }
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *InspectRanks) Fields(*wire.Codec) {}
 
-// RankStates answers InspectRanks.
+// RankStates is the reply to InspectRanks.
 type RankStates struct{ Ranks []job.RankState }
 
 // Fields implements wire.Message: it lists the fields that are sent.
@@ -46,7 +45,7 @@ func init() {
 	node.Admit(checkStates)
 }
 
-// checkStates checks a report of what the ranks of a node are doing. It may name each rank once.
+// checkStates checks a report of what the ranks of a node are doing. The report may name each rank once.
 func checkStates(v *node.Validator, m *RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {

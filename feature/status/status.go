@@ -46,7 +46,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Ended.Add(s.report)
 }
 
-// statesTimeout is how long a node may take to reply.
+// statesTimeout is how long a node may take to reply to InspectRanks.
 const statesTimeout = 2 * time.Second
 
 // inspect asks all nodes what their ranks are doing. The result is for requester, or for the user of this mpiexec if
@@ -81,7 +81,7 @@ func (s *states) inspect(requester *control.Requester) {
 	})
 }
 
-// add adds the rank states that a node reported. If the node was lost, ranks is nil.
+// add adds the states of ranks that a node has reported. ranks is nil if the connection to the node was lost.
 func (s *states) add(node int, ranks []job.RankState) {
 	if s.query == nil {
 		return

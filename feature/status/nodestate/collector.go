@@ -1,7 +1,7 @@
 //go:build linux
 
 /*
-Package nodestate is the part of the feature that works on the processes of one node. A Socket serves the states of
+Package nodestate has the part of feature status that works on the processes of one node. A Socket serves the states of
 one helper's ranks to other helpers. Collect reads states from the sockets.
 */
 package nodestate
@@ -25,8 +25,7 @@ import (
 )
 
 /*
-This file requests the states of a job's ranks from its helpers. Root may do so for a job of another user, who may serve any data
-at these sockets. Therefore the job's claims limit everything that is read:
+This file requests the states of a job's ranks from its helpers. Root may request them for a job of another user, who may serve any data at the sockets. Therefore the job's claims (records of the CPUs and ranks that the job has on this machine) limit everything that is read:
 
 	the sockets     one per helper with a claim
 	the ranks       those in the claims, each once
@@ -39,8 +38,9 @@ const (
 	maxStateBytes  = 2 << 10 // an honest helper needs less per rank
 )
 
-// Collect returns the states of a job's ranks on this machine. The claims say which helpers to connect to and which ranks
-// count; claims of other jobs are ignored. If no helper replies, the states come from /proc, without the PMI state.
+// Collect returns the states of a job's ranks on this machine. The claims, which record what jobs use here,
+// say to which helpers to connect and which ranks to accept. Collect ignores claims of other jobs. If no
+// helper replies, it reads the states from /proc, without the PMI state.
 func Collect(key job.Key, claims []job.Claim) []job.RankState {
 	if !isPlainID(key.Job) {
 		return nil
@@ -84,7 +84,8 @@ func newStateCollector(key job.Key, claims []job.Claim) *stateCollector {
 	return a
 }
 
-// addState adds the state of a rank that is claimed and has none yet.
+// addState adds the state of a rank, if a claim of the job has the rank and no state of the rank was added
+// before.
 func (a *stateCollector) addState(s job.RankState) {
 	if !a.missing[s.Rank] {
 		return
@@ -96,8 +97,8 @@ func (a *stateCollector) addState(s job.RankState) {
 // isOverdue reports whether totalTimeout has passed.
 func (a *stateCollector) isOverdue() bool { return !time.Now().Before(a.deadline) }
 
-// collectFromDir reads states from all helpers that have a socket in a directory. It opens the directory and each socket once and checks
-// what it has opened, because their owner could replace them.
+// collectFromDir reads states from all helpers that have a socket in a directory. It opens the directory and
+// each socket once and then checks them, because their owner could replace them.
 func (a *stateCollector) collectFromDir(dir string) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -116,8 +117,8 @@ func (a *stateCollector) collectFromDir(dir string) {
 	}
 }
 
-// collectFromSocket reads states from one socket. If no process serves a socket of our own user, it removes the
-// socket.
+// collectFromSocket reads states from one socket. If the socket belongs to the current user and no process
+// serves it, collectFromSocket removes it.
 func (a *stateCollector) collectFromSocket(dir int, name string) error {
 	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -148,7 +149,7 @@ func (a *stateCollector) collectFromSocket(dir int, name string) error {
 	return a.readStates(conn)
 }
 
-// readStates decodes a list of states one by one. It stops at the first invalid one.
+// readStates decodes a list of states one by one. It stops at the first invalid state.
 func (a *stateCollector) readStates(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: a.bytesLeft}
 	defer func() { a.bytesLeft = limited.N }()

@@ -24,12 +24,12 @@ import (
 
 /*
 A Socket is a Unix socket at which the helper of a job serves the states of its ranks to other helpers of the same user
-(--status JOB). It is in a directory that only this user can enter.
+(--status JOB). The socket is in a directory that only the user can enter.
 
 	mpiexec --status J === helper --connect--> helper of J
 	                              <--JSON------   states of the ranks
 
-Each end also checks the user of the other (SO_PEERCRED). The server reads nothing
+Both the server and the client check the user of their peer (SO_PEERCRED). The server reads nothing
 from the connection. If there is no socket, the states are read from /proc.
 */
 type Socket struct {
@@ -37,10 +37,10 @@ type Socket struct {
 	states   func() (states []job.RankState, known bool)
 }
 
-// socketTimeout limits the communication on one connection, at either end.
+// socketTimeout is the time limit for the communication on one connection, for the server and the client.
 const socketTimeout = time.Second
 
-// socketDirs returns the directories that may have a user's sockets. The first usable one is used.
+// socketDirs returns the directories that may have a user's sockets. The first one that can be used is used.
 func socketDirs(uid int) []string {
 	n := strconv.Itoa(uid)
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
@@ -56,7 +56,7 @@ func isPrivateDir(dir string, uid int) bool {
 const forbiddenMode = 0o077
 
 // socketName returns the name of the socket of a job's helper. It includes the PID namespace, since
-// containers may share the directory, and their process IDs mean other processes.
+// containers may share the directory and have process IDs of their own.
 func socketName(id job.ID, helper string) string {
 	var space unix.Stat_t
 	unix.Stat("/proc/self/ns/pid", &space)
@@ -85,7 +85,7 @@ func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here boo
 	}
 }
 
-// RemoveLeftSockets removes the sockets that killed helpers of our user left behind.
+// RemoveLeftSockets removes the sockets that killed helpers of the current user have left behind.
 func RemoveLeftSockets() {
 	uid := os.Geteuid()
 	for _, dir := range socketDirs(uid) {
@@ -95,8 +95,8 @@ func RemoveLeftSockets() {
 	}
 }
 
-// RemoveSocket removes the sockets of a job whose helper was killed. It removes them even while the kernel is still
-// closing them, when they seem to have a server.
+// RemoveSocket removes the sockets of a job whose helper was killed. It also removes sockets that still seem
+// to have a server because the kernel has not closed them yet.
 func RemoveSocket(id job.ID) {
 	if !isPlainID(id) {
 		return
@@ -139,7 +139,7 @@ func isPlainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }
 
-// serve answers connections, one after the other.
+// serve serves connections one after another.
 func (s *Socket) serve(l *net.UnixListener) {
 	for {
 		conn, err := l.AcceptUnix()
@@ -162,7 +162,7 @@ func (s *Socket) serveStates(conn *net.UnixConn) {
 	}
 }
 
-// peerUID returns the uid of the process at the other end.
+// peerUID returns the user ID of the process at the other end of a connection.
 func peerUID(conn *net.UnixConn) (uid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -179,7 +179,7 @@ func peerUID(conn *net.UnixConn) (uid int, err error) {
 	return int(cred.Uid), nil
 }
 
-// Close closes the socket and removes its file. Without an open socket it does nothing.
+// Close closes the socket and removes its file. It does nothing if the socket is not open.
 func (s *Socket) Close() {
 	if s.listener != nil {
 		s.listener.Close()
