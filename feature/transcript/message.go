@@ -28,8 +28,8 @@ func init() {
 	node.AdmitIf(checkTrace)
 }
 
-// checkTrace checks a line of a rank's PMI messages. mpiexec must have asked for lines. A line may come after the
-// rank's exit.
+// checkTrace checks a line of a rank's PMI messages. It returns an error if mpiexec has not asked for lines.
+// A line may come after the rank has exited.
 func checkTrace(v *node.Validator, m *PMITrace) error {
 	rank := v.FindRank(m.Rank)
 	_, wanted := node.SettingOf[*Request](v)

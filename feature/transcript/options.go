@@ -37,7 +37,7 @@ func init() {
 	wire.RegisterSetting[Request](3, new(Request))
 }
 
-// openFile creates the file for the transcript. It is open until the run ends.
+// openFile creates the file for the transcript. The file stays open until the run ends.
 func openFile(r *setup.Run, name string) error {
 	file, err := userfile.Create(name)
 	if err != nil {

@@ -1,6 +1,6 @@
 /*
-Package transcript is a feature: it keeps a transcript of the lines between ranks and their PMI servers
-(--pmi-trace). Its format is that of transcript.ReadCases, so that it can become a test. Lines of ranks on
+Package transcript is the feature of mpiexec that keeps a transcript of the lines between ranks and their PMI servers
+(--pmi-trace). The transcript has the format that transcript.ReadCases reads, so that it can be used as a test. Lines of ranks on
 several nodes are in the order in which mpiexec received them.
 
 	--pmi-trace: Request --Prepare--> helper
@@ -45,7 +45,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Reported.Add(func(job.Result) { r.write() })
 }
 
-// addLine adds a line of a rank of the job.
+// addLine adds a line of a rank of the job to the transcript.
 func (r *recorder) addLine(rank int, line string) {
 	if g, number := r.job.GroupOf(rank); g != nil {
 		group, _ := supervise.GroupOf(r.job.GroupFirsts, rank)
@@ -65,7 +65,7 @@ func (r *recorder) write() {
 	}
 }
 
-// jobLine returns the job line of the transcript, which transcript.Job describes.
+// jobLine returns the line of the transcript that describes the job, as transcript.Job does.
 func jobLine(j *launch.Job) string {
 	fields := []string{"fresh", fmt.Sprintf("size=%d", j.Plan.Size), "name=" + j.Groups[0].Name}
 	apps := make([]string, j.Plan.Size)
