@@ -22,7 +22,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "usage and limits", Attach: attachHelper}) }
 
-// A nodeSampler samples the processes of one session. The session's goroutine owns it.
+// A nodeSampler measures at intervals what the processes of one session use. Only the session's goroutine
+// uses it.
 type nodeSampler struct {
 	session *helper.Session
 	peaks   rank.PeakWatcher
@@ -47,7 +48,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) { u.tracker.NoteReaped(e.PID, owner, e.Exit.Usage.CPU()) })
 }
 
-// start starts sampling before the first ranks start, if mpiexec or this node's limits require it.
+// start starts to measure before the first ranks start, if mpiexec or this node's limits require that.
 func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	wanted, has := wire.SettingOf[*Sampling](u.session.Prepare.Settings)
 	if has && wanted.SmallRanks {
@@ -62,14 +63,14 @@ func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	return nil
 }
 
-// A sample has the data of all processes at one moment.
+// A sample has the usage of all processes at one moment.
 type sample struct {
 	processes []sampler.Process
 	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
 }
 
-// sample samples all processes at the given interval until the session is over (rule RM-51). memoryLimit is
-// the memory, in bytes, that this node allows a job. 0 means no limit.
+// sample measures all processes at the given interval until the session is over (rule RM-51). memoryLimit is
+// the memory, in bytes, that this node allows a job, or 0 if there is no limit.
 func (u *nodeSampler) sample(interval time.Duration, memoryLimit int64) {
 	reader, shares := sampler.Reader{Helper: os.Getpid()}, sysvipc.MemoryFiles{}
 	defer reader.Close()
@@ -89,7 +90,7 @@ func (u *nodeSampler) sample(interval time.Duration, memoryLimit int64) {
 	}
 }
 
-// jobMemory returns the memory in bytes that counts for the node's own limit.
+// jobMemory returns the memory in bytes that is compared with the node's own memory limit.
 func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFiles, all []sampler.Process, memoryLimit int64) int64 {
 	of := slices.DeleteFunc(reader.Descendants(all), func(p sampler.Process) bool { return u.session.NotOfJob(p.PID) })
 	pids := make([]int, len(of))
@@ -99,10 +100,11 @@ func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFi
 	return reader.TotalMemory(of, shares.Size(pids), memoryLimit)
 }
 
-// maxBacklog is the number of unsent bytes above which samples are dropped. So a stopped mpiexec gets no samples.
+// maxBacklog is the number of unsent bytes above which the helper drops samples, so that few samples are
+// queued while mpiexec is stopped.
 const maxBacklog = 256 << 10
 
-// report checks this node's limits, and sends mpiexec the usage of each rank.
+// report checks this node's limits, and sends the usage of each rank to mpiexec.
 func (u *nodeSampler) report(newest sample) {
 	s := u.session
 	if s.Lifecycle.IsDisconnected() {
@@ -128,8 +130,8 @@ func (u *nodeSampler) report(newest sample) {
 	s.Send(m)
 }
 
-// rankFromEnviron returns the rank in a process's MPIEXEC_RANK, if it is a rank of the command line that runs here.
-// Otherwise it returns sampler.NoRank.
+// rankFromEnviron returns the rank in the variable MPIEXEC_RANK of a process, if that rank is one of the
+// command line's and runs here. If not, it returns sampler.NoRank.
 func (u *nodeSampler) rankFromEnviron(pid int) int {
 	rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
 	if err != nil || !u.session.HasRank(rank) || proc.EnvironVariable(pid, "PMI_SPAWNED") != "" || proc.EnvironVariable(pid, "MPIEXEC_JOBID") != string(u.session.Prepare.Job) {

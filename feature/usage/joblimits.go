@@ -5,7 +5,8 @@ import (
 	"remshell/limits"
 )
 
-// Limits are the limits of a job's resources (--limit), and where each limit was set.
+// Limits are the limits of a job's resources (--limit). For each limit it has the place where the limit was
+// set.
 type Limits struct {
 	Max     limits.Map
 	Origins limits.Origins
@@ -20,7 +21,7 @@ type NodeSample struct {
 }
 
 // Exceeded returns a limit that the job, the node of the last sample, or one of its ranks exceeds (rule
-// RM-56). It returns false if there is none.
+// RM-56). It returns false if no limit is exceeded.
 func (l Limits) Exceeded(totals *Totals, s NodeSample) (excess limits.Excess, exceeded bool) {
 	if len(l.Max) == 0 {
 		return limits.Excess{}, false
@@ -47,8 +48,8 @@ func (l Limits) Exceeded(totals *Totals, s NodeSample) (excess limits.Excess, ex
 	return limits.Excess{}, false
 }
 
-// OwnLimitExceeded describes how a limit of a node's own administrator was exceeded. rank is empty if
-// no rank did that alone.
+// OwnLimitExceeded describes how a job has exceeded a limit that a node's administrator has set. rank is
+// empty if no single rank has exceeded the limit.
 func OwnLimitExceeded(node, rank string, resource limits.Resource, used, allowed int64) limits.Excess {
 	where := " on host " + node
 	switch {

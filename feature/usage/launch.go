@@ -43,7 +43,7 @@ func attach(j *launch.Job) {
 	}
 }
 
-// addSample adds a node's usage sample. If a limit is exceeded, it returns the event for that.
+// addSample adds a usage sample of a node. If a limit is exceeded, it returns an event that ends the job.
 func (u *jobUsage) addSample(n *launch.Node, m *SampledUsage, now time.Time) []supervise.Event {
 	u.addRanks(m.Ranks)
 	u.totals.AddSample(n.Key, m.Host, now)
@@ -53,7 +53,7 @@ func (u *jobUsage) addSample(n *launch.Node, m *SampledUsage, now time.Time) []s
 	return nil
 }
 
-// addRanks adds the samples of ranks. Of each sampled value of a rank, u keeps the maximum.
+// addRanks adds the samples of ranks. It keeps the maximum of each sampled value of a rank.
 func (u *jobUsage) addRanks(ranks []job.RankUsageSample) {
 	for _, r := range ranks {
 		most := u.maxSamples[r.Rank]
@@ -84,8 +84,8 @@ func (u *jobUsage) addToResult(r *job.Result) {
 }
 
 // setUsage sets the usage in the result. It combines exact usage, reported at the ends of processes, and
-// samples taken while they ran (rule RM-51). CPU time is the one from wait4(2), except on a host that was
-// lost. Memory is the sampled maximum, and at least the memory of the largest process.
+// samples taken while they ran (rule RM-51). CPU time comes from wait4(2), except on a host that was lost.
+// Memory is the larger one of the sampled maximum and the memory of the largest process.
 func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(nodeOfRank)), Nodes: make([]job.UsageTotal, len(r.NodeTotals))}
 	for rank := range all.Ranks {
@@ -113,8 +113,8 @@ func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	r.Usage = all
 }
 
-// nodeTotal returns the usage of a node. If the node was lost, the usage of some ranks was not reported, and samples
-// may be larger.
+// nodeTotal returns the usage of node i. If the connection to the node was lost, the usage of some ranks was
+// not reported, and the samples may be larger than total.
 func nodeTotal(totals *Totals, i int, total job.NodeTotal) job.UsageTotal {
 	var u job.UsageTotal
 	u.UsageSample, u.Sampled = totals.NodeMaximum(i)
@@ -144,7 +144,7 @@ func sumJob(all *job.JobUsage, r job.Result, totals *Totals) {
 	all.Job.Wall = wallTime(r, len(all.Ranks))
 }
 
-// wallTime returns the time from the first start to the last end of ranks.
+// wallTime returns the time from the first start of a rank to the last end of a rank.
 func wallTime(r job.Result, ranks int) time.Duration {
 	began := make([]time.Duration, ranks)
 	if r.Starts != nil {

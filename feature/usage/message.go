@@ -1,7 +1,6 @@
 /*
-Package usage is a feature: it measures what the processes of a job use while they run, and ends a job that
-uses more than is allowed (rules RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended
-comes with Exited and Drained; it is not part of the feature.
+Package usage is the feature of mpiexec that measures what the processes of a job use while they run, and ends a job that exceeds a limit (rules RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended
+is in the messages Exited and Drained, which are not part of the feature.
 
 	--usage, --report, --limit: Sampling --Prepare--> helper
 	limits.toml of the node ----> kernel limits of the ranks
@@ -54,9 +53,9 @@ func sampleFields(c *wire.Codec, s *job.UsageSample) {
 	c.Num64(&s.VMem, wire.BytesRange)
 }
 
-// LimitExceeded reports that a rank has used more than the node's administrator allows (rule RM-55). The
-// helper then ends its ranks. Rank -1 means all ranks on the node together, or for pmem all processes that
-// belong to no rank.
+// LimitExceeded reports that a rank has exceeded a limit that the node's administrator has set (rule RM-55).
+// The helper then ends its ranks. Rank -1 means all ranks on the node together, or for pmem all processes
+// that belong to no rank.
 type LimitExceeded struct {
 	Rank  int
 	Limit job.KernelLimit
@@ -92,8 +91,8 @@ type received struct {
 // maxSampleRate is the largest number of samples of a node that are accepted in one second.
 const maxSampleRate = 4
 
-// checkSampled checks a usage sample. It may name each started rank once. Samples may come only as often as
-// they were requested (rule RM-51).
+// checkSampled checks a usage sample. The sample may name each started rank once. Samples may come only as
+// often as they were requested (rule RM-51).
 func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err
@@ -117,8 +116,8 @@ func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	return v.LimitRate(&node.StateOf[received](v).samples, maxSampleRate, m), nil
 }
 
-// checkExceeded checks the report that a limit was exceeded. A helper must be able to measure the limit, and the rank
-// must be the node's own.
+// checkExceeded checks a node's report that a limit was exceeded. The limit must be one that a helper can
+// measure, and the rank must run on the node.
 func checkExceeded(v *node.Validator, m *LimitExceeded) error {
 	if err := v.CountEnd(m, &node.StateOf[received](v).exceeded); err != nil {
 		return err

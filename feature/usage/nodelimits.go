@@ -16,7 +16,7 @@ import (
 )
 
 /*
-A nodeLimits has the limits that this node's administrator sets for jobs here. mpiexec cannot raise them (rule RM-55).
+A nodeLimits has the limits that this node's administrator has set for jobs. mpiexec cannot raise them (rule RM-55).
 
 	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces these, like the kernel
 	                              |        limits that mpiexec sends
@@ -30,8 +30,8 @@ type nodeLimits struct {
 	reported   bool       // LimitExceeded was sent
 }
 
-// applyTo reads this node's limits with read, or from their file if read is nil, and applies them to a group that is to be
-// prepared.
+// applyTo reads this node's limits and applies them to a group that is being prepared. It reads them with
+// read, or from their file if read is nil.
 func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *rank.Error {
 	if read == nil {
 		read = func() (limits.Map, error) { return probe.ReadLimits(config.LimitsFile) }
@@ -68,10 +68,11 @@ func (l *nodeLimits) start() {
 	}
 }
 
-// areSampled reports whether the node has limits that are checked by samples.
+// areSampled reports whether the node has limits that the helper checks with samples.
 func (l *nodeLimits) areSampled() bool { return len(l.sampled) > 0 }
 
-// firstExceeded returns the limit that is exceeded for the first time, or nil.
+// firstExceeded returns a limit that is exceeded, at its first call that finds one. It returns nil if no
+// limit is exceeded, and at later calls.
 func (l *nodeLimits) firstExceeded(ranks map[int]job.UsageSample, host job.UsageSample, hasRank func(int) bool, rankCount int) *LimitExceeded {
 	if l.reported {
 		return nil
@@ -81,8 +82,8 @@ func (l *nodeLimits) firstExceeded(ranks map[int]job.UsageSample, host job.Usage
 	return excess
 }
 
-// findExceeded returns a limit of this node that is exceeded, or nil. hasRank reports whether a rank is, or was, one of the
-// rankCount ranks here.
+// findExceeded returns a limit of this node that is exceeded, or nil. rankCount is the number of ranks that
+// have been started on this node, and hasRank reports whether a rank is one of them.
 func (l *nodeLimits) findExceeded(ranks map[int]job.UsageSample, host job.UsageSample, hasRank func(int) bool, rankCount int) *LimitExceeded {
 	for _, check := range []struct {
 		what limits.Resource

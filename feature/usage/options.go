@@ -84,8 +84,9 @@ func init() {
 	wire.RegisterSetting[Sampling](4, &Sampling{}, &Sampling{Often: true, SmallRanks: true})
 }
 
-// samplingFor returns what the helpers have to sample for a form of report, for a record of the run, and to
-// enforce limits. It returns nil if they need not sample, so that a plain job has no overhead (rule RM-51).
+// samplingFor returns a request for the samples that helpers must send. It depends on the form of the report,
+// on whether the run is recorded, and on the limits. samplingFor returns nil if no samples are needed, so
+// that a plain job has no overhead (rule RM-51).
 func samplingFor(report string, recorded bool, jobLimits limits.Map) *Sampling {
 	measured, limited := report != "" || recorded, jobLimits.AnyMatching(limits.Resource.IsSampled)
 	if !measured && !limited {

@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// formatUsage returns the usage of a job in one of the forms of --usage (rule RM-52). firsts has the number
-// in the job of each group's rank 0.
+// formatUsage returns the usage of a job in one of the forms of --usage (rule RM-52). firsts has, for each
+// group, the number of its rank 0 within the job.
 func formatUsage(form string, req job.Request, r job.Result, firsts []int) (report string) {
 	switch form {
 	case "application":
@@ -57,7 +57,8 @@ func usageByNode(r job.Result) string {
 	return format.Columns(rows)
 }
 
-// usageByRank returns a table of the usage by rank.
+// usageByRank returns a table of the usage by rank. firsts has, for each group, the number of its rank 0
+// within the job.
 func usageByRank(r job.Result, firsts []int) string {
 	rows := [][]string{{"rank", "host", "cput", "mem", "vmem", "wall", "exit"}}
 	ends := make([]string, len(r.Usage.Ranks))
@@ -79,7 +80,8 @@ func usageByRank(r job.Result, firsts []int) string {
 	return format.Columns(rows)
 }
 
-// peakText formats the peak memory. Without samples only the largest process is known.
+// peakText formats the largest amount of memory in use. Without samples it formats maxRSS, the memory of the
+// largest process.
 func peakText(u job.UsageTotal, maxRSS int64) string {
 	if u.Sampled || maxRSS == 0 {
 		return memoryText(max(u.Mem, maxRSS))
@@ -87,7 +89,7 @@ func peakText(u job.UsageTotal, maxRSS int64) string {
 	return ">= " + memoryText(maxRSS)
 }
 
-// memoryText formats a size. A process that ended before it was sampled has an unknown size.
+// memoryText formats a size in bytes. The size is unknown for a process that ended before it was sampled.
 func memoryText(bytes int64) string {
 	if bytes == 0 {
 		return "-"
@@ -97,9 +99,9 @@ func memoryText(bytes int64) string {
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// aprunText returns the lines that aprun prints at the end (aprun.md 6). They have the exit codes and signals of
-// failed ranks, in the order in which they ended, and the usage of all ranks. Times are sums. Memory is the largest
-// rank's.
+// aprunText returns the lines that aprun prints at the end (aprun.md 6). The lines have the exit codes and
+// signals of failed ranks, in the order in which these ranks ended, and the usage of all ranks. Times are the
+// sums of all ranks, and memory is the memory of the largest rank.
 func aprunText(id job.ID, r job.Result) string {
 	var codes, signals []string
 	add := func(to *[]string, item string) {

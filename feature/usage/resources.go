@@ -7,9 +7,9 @@ import (
 	"remshell/job"
 )
 
-// formatResources returns the four lines about a job's usage that the accounting of a batch system has
-// (rule RM-52). Times are rounded down to seconds, sizes rounded up to KiB. vmem is unknown if there were
-// no samples. mem is unknown if no process ran long enough to be measured.
+// formatResources returns four lines with a job's usage, as in the accounting of a batch system (rule RM-52).
+// Times are rounded down to seconds, and sizes are rounded up to KiB. The line vmem says that its value is
+// unknown if there were no samples. So does the line mem if no process ran long enough to be measured.
 func formatResources(u job.UsageTotal) string {
 	mem, vmem := formatKiB(u.Mem), "unknown"
 	if u.Mem == 0 {

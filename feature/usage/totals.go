@@ -7,16 +7,13 @@ import (
 )
 
 /*
-Totals sums the usage samples of nodes. Nodes take samples at the same moments, if their clocks agree. Samples that
-arrive within one second count as taken at the same moment (rule RM-51).
+Totals sums the usage samples of nodes. Samples that arrive within one second count as taken at the same moment (rule RM-51).
 
 	         a        b
 	1 s    100 MB   250 MB    the job: 350 MB
 	2 s    300 MB    40 MB             340 MB   maximum: 350 MB, and not 300 + 250
 
-A second is summed when the last node has reported, or when a sample of the next second arrives. A node that is late
-counts with its previous sample, unless that is too old. Seconds are by mpiexec's clock, so that a wrong clock of a
-node does no harm.
+The samples of a second are summed when the last node has reported, or when a sample of the next second arrives. If a node is late, its previous sample is used, unless that sample is too old. Seconds are those of mpiexec's clock, so that a wrong clock of a node does no harm.
 */
 type Totals struct {
 	nodes         map[int]*nodeUsage
@@ -34,7 +31,8 @@ type nodeUsage struct {
 	over    bool // nothing of the job is left there
 }
 
-// staleAfter is for how many seconds a sample is valid. It is three times the longest sampling interval.
+// staleAfter is the number of seconds for which a sample is valid. It is three times the longest sampling
+// interval.
 var staleAfter = 3 * int64(job.SampleInterval(false).Seconds())
 
 // AddSample adds a sample of a node's processes.
@@ -63,14 +61,14 @@ func (t *Totals) AddSample(node int, s job.UsageSample, now time.Time) {
 	}
 }
 
-// NodeDone records that nothing of the job is left on a node.
+// NodeDone records that no process of the job is left on a node.
 func (t *Totals) NodeDone(node int) {
 	if n := t.nodes[node]; n != nil {
 		n.over = true
 	}
 }
 
-// sumSecond sums the samples of the current second.
+// sumSecond sums the samples that have arrived in the current second.
 func (t *Totals) sumSecond() {
 	var sum job.UsageSample
 	for _, n := range t.nodes {

@@ -14,10 +14,7 @@ import (
 )
 
 /*
-A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes some 5
-µs. It reads each other process only once. A process that does not descend from the helper never will, so it is
-skipped as long as it lives. The inode of its directory, which comes with the listing, shows that it is the same
-process.
+A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes about 5 µs. It reads the file of each unrelated process only once. A process that does not descend from the helper never will, so the Reader skips it as long as it lives. The inode of the directory in /proc, which is part of the listing, shows that it is still the same process.
 
 	/proc --list--> pid, inode --.-- known to be unrelated: skipped
 	                             '-- others: read --> descends from the helper, or its parent is gone: returned
@@ -34,15 +31,15 @@ type Reader struct {
 	buf       [1024]byte // contents of stat, which is shorter
 }
 
-// A seenProcess has the data about a process that is kept from pass to pass.
+// A seenProcess has the data about a process that the Reader keeps from one pass to the next.
 type seenProcess struct {
 	inode     uint64
 	unrelated bool // not a descendant of the helper
 	statFD    int  // its open stat file; 0: not open
 }
 
-// maxOpenFiles is how many stat files are kept open between passes, which saves half of the time. A process may have
-// only 1,024 open files.
+// maxOpenFiles is the largest number of stat files that stay open between passes. Keeping them open saves
+// half of the time. A process may have only 1,024 open files.
 const maxOpenFiles = 256
 
 // Read reads all processes in the order of their PIDs. So it usually reads a parent before its child, and the CPU
@@ -82,7 +79,7 @@ func (r *Reader) Read() []Process {
 	return all
 }
 
-// endPass makes this pass the previous one, and drops processes that have ended.
+// endPass ends a pass, and drops the processes that have ended.
 func (r *Reader) endPass() {
 	for _, gone := range r.previous {
 		r.closeStat(&gone)
@@ -140,8 +137,8 @@ const (
 	direntName = 19
 )
 
-// isUnrelated reports whether a process is certainly not a descendant of the helper. All its ancestors must be known.
-// If a parent is gone, the process may have become the helper's child.
+// isUnrelated reports whether a process is certainly not a descendant of the helper. It returns false if an
+// ancestor is unknown, or if a parent has ended, because the process may then have become the helper's child.
 func (r *Reader) isUnrelated(pid int) bool {
 	for range len(r.parents) + 1 { // reused PIDs could form a cycle
 		parent, read := r.parents[pid]
@@ -159,7 +156,7 @@ func (r *Reader) isUnrelated(pid int) bool {
 	return false
 }
 
-// readStat reads the stat file of a process. The result is empty if the process is gone.
+// readStat reads the stat file of a process. It returns an empty result if the process has ended.
 func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 	if s.statFD == 0 {
 		fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -197,9 +194,9 @@ func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	return descendants
 }
 
-// TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size of
-// memory files, which may be mapped or not. If the total does not exceed limit, shared memory may be counted more than
-// once, since an exact count takes milliseconds for each GiB.
+// TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size
+// of files in memory, in bytes, whether processes map them or not. If the total does not exceed limit, shared
+// memory may be counted more than once, since an exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	resident := inFiles
 	for _, p := range processes {
@@ -236,7 +233,7 @@ func (r *Reader) readSmapsRollup(pid int) (size, shared int64, ok bool) {
 	return size, shared, ok
 }
 
-// smapsField returns a size in smaps_rollup, in bytes.
+// smapsField returns a size in a smaps_rollup file, in bytes.
 func smapsField(text []byte, name string) (size int64, ok bool) {
 	_, rest, ok := bytes.Cut(text, []byte("\n"+name+":"))
 	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" kB"))
@@ -254,9 +251,9 @@ var pageSize = int64(os.Getpagesize())
 // pfForkNoExec is the kernel's process flag PF_FORKNOEXEC: the process has not called exec(2) since its fork.
 const pfForkNoExec = 0x40
 
-// parseStat parses proc_pid_stat(5) without the PID. It returns false for a child that has not called exec yet: until
-// then it has the helper's memory. The name in parentheses may contain anything, so fields are read after the last
-// parenthesis.
+// parseStat parses a stat file, which proc_pid_stat(5) describes, without the PID. It returns false for a
+// child of the helper that has not called exec yet, because until then the child shares the helper's memory.
+// The name in parentheses may contain anything, so fields are read after the last parenthesis.
 func parseStat(stat []byte) (p Process, ok bool) {
 	var fields [22]int64 // from the state on; -1 if not a number
 	rest := stat[bytes.LastIndexByte(stat, ')')+1:]

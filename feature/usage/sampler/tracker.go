@@ -8,7 +8,7 @@ Package sampler measures the usage of each rank's processes while they run.
 	           '--- orphan ------------------+--- belongs to the rank of its process group, else to the rank it
 	                                              belonged to before, else to the rank in its environment, else to none
 
-Only Reader reads /proc. All else is computed from values.
+Only Reader reads /proc. All other code computes from values.
 */
 package sampler
 
@@ -21,8 +21,8 @@ import (
 // NoRank stands for the processes of the job that belong to no rank.
 const NoRank = -1
 
-// A Process is the state of one process when it was read. CPU is the CPU time of the process and of the children that
-// it has waited for.
+// A Process is the state of one process when the Reader read it. CPU is the CPU time of the process and of
+// the children that it has waited for.
 type Process struct {
 	PID, Parent, Group int
 	StartTicks         uint64 // start time in clock ticks since the boot
@@ -38,8 +38,8 @@ type Ownership struct {
 	RankFromEnviron func(pid int) int  // the rank in the environment of a process, or NoRank
 }
 
-// A Tracker has the data that one pass needs from earlier passes (rule RM-51). The zero value is empty. A
-// nil Tracker records nothing, since usage is not sampled.
+// A Tracker has the data that one pass over /proc needs from earlier passes (rule RM-51). The zero value is
+// empty. A nil Tracker records nothing. It is used if usage is not sampled.
 type Tracker struct {
 	seen        map[int]lastSeen      // by PID
 	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank
@@ -55,16 +55,16 @@ type lastSeen struct {
 	pass       int
 }
 
-// These stand for owners that are not ranks: the process is no descendant of the helper, is the helper
-// itself, or its owner is being computed.
+// These values stand for owners that are not ranks. The process does not descend from the helper, is the
+// helper itself, or its owner is still being computed.
 const (
 	notOfJob   = -2
 	isHelper   = -3
 	inProgress = -4
 )
 
-// SumByRank returns a sample of each rank that has or had processes, and a sample of the host. The sample of NoRank
-// has the processes that belong to no rank.
+// SumByRank returns a sample of each rank that has or had processes, and a sample of the host. The sample of
+// NoRank is that of all processes that belong to no rank.
 func (b *Tracker) SumByRank(all []Process, e Ownership) (ranks map[int]job.UsageSample, host job.UsageSample) {
 	b.makeMaps()
 	b.pass++
@@ -98,8 +98,8 @@ func (b *Tracker) makeMaps() {
 	}
 }
 
-// addEnded adds the CPU time of processes that have ended. It drops a process only in the pass after the next, since
-// the report of its end may arrive after a pass.
+// addEnded adds the CPU time of processes that have ended. It drops a process two passes after its end,
+// because the report of the end may arrive after one pass.
 func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	for rank, spent := range b.endedCPU {
 		sum := ranks[rank]
@@ -173,7 +173,8 @@ func (b *Tracker) Owner(pid int) (rank int, known bool) {
 	return was.rank, known && was.rank != NoRank
 }
 
-// NoteReaped counts the CPU time that wait4 returned for a reaped process.
+// NoteReaped adds the CPU time that wait4(2) has returned for a process that has ended. rank is the rank to
+// which the process belonged.
 func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	if b == nil {
 		return
@@ -183,19 +184,19 @@ func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	b.reaped[pid] = true
 }
 
-// These are the times between two passes, while a job is young and later.
+// These are the intervals between two passes, for a job that has just begun and for later.
 const (
 	firstPassAfter = 100 * time.Millisecond
 	youngInterval  = time.Second
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is the smallest sampling interval at which a young job gets no extra passes, since they would cost
-// too much.
+// costlyInterval is the sampling interval from which on a job gets no additional passes at its start, because
+// they would cost too much.
 const costlyInterval = 10 * time.Second
 
-// NextPass returns the time of the next sample. now is the current time, and start is when the job began. All
-// hosts of a job sample at the same time if their clocks agree.
+// NextPass returns the time of the next sample. now is the current time, and start is the time at which the
+// job began. All hosts of a job sample at the same time if their clocks agree.
 func NextPass(start, now time.Time, interval time.Duration) time.Time {
 	if soon := start.Add(firstPassAfter); now.Before(soon) {
 		return soon
