@@ -1,6 +1,5 @@
 /*
-Package feature lists the features of mpiexec. Each has a folder of its own, with its messages, its options and
-their texts. It registers itself where it takes part. To remove a feature, remove its line here and its folder.
+Package feature lists the features of mpiexec. Each feature is a package in a folder of its own, with its messages, its options and their help. It registers itself at the points where it takes part. To remove a feature, remove its line in this file and its folder.
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
@@ -12,8 +11,7 @@ their texts. It registers itself where it takes part. To remove a feature, remov
 	node.Admit                             what may come from helpers, and when
 	launch.Handle, helper.Handle           what becomes of a message, in mpiexec and in each helper
 
-launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A
-message or a setting takes any number that is free. If a number is taken, the program reports it at its start. After
+The files launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A new message or setting may have any free number. If two have the same number, the program reports that at its start. After
 a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. The
 guide's tables (doc/guide) name options, too. Package cleanipc is a feature with all parts; bindings is a small one.
 
