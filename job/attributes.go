@@ -42,7 +42,7 @@ func (t Attributes) IsValidProbe() bool {
 		(t.Speed > 0) == slices.Contains(SpeedQualities, t.SpeedQuality) && (t.Speed > 0 || t.SpeedQuality == "")
 }
 
-// SpeedQuality returns how the effective speed of the node was found. It is empty if the speed is unknown.
+// SpeedQuality returns how the effective speed of the node was found. It returns "" if the speed is unknown.
 func (n *Node) SpeedQuality() SpeedQuality {
 	if _, given := n.Attributes[nodeset.ProcSpeed]; given {
 		return SpeedGiven
@@ -103,7 +103,8 @@ func labelValue(text string) nodeset.Value {
 	return nodeset.Value{Labels: []string{text}}
 }
 
-// MaxLabel is the longest label of a node in bytes. MaxLabels is the largest number of labels of one kind on a node.
+// MaxLabel is the maximum length in bytes of a node's label. MaxLabels is the maximum number of labels of one kind
+// on a node.
 const (
 	MaxLabel  = 64
 	MaxLabels = 64

@@ -33,7 +33,7 @@ func (d BatchDir) Translate(text string) string {
 	}
 }
 
-// TranslateAll applies Translate to each text. It does not change the slice that it is given.
+// TranslateAll returns texts with Translate applied to each text. It does not change its argument.
 func (d BatchDir) TranslateAll(texts []string) []string {
 	if d.LocalPath == "" || d.LocalPath == d.NodePath {
 		return texts
@@ -45,13 +45,13 @@ func (d BatchDir) TranslateAll(texts []string) []string {
 	return renamed
 }
 
-// TranslateEnv returns e with its paths replaced by the paths on the node.
+// TranslateEnv returns e with paths in the local directory replaced by paths in the directory on the node.
 func (d BatchDir) TranslateEnv(e Env) Env {
 	e.DirVars, e.Set = d.TranslateAll(e.DirVars), d.TranslateAll(e.Set)
 	return e
 }
 
-// TranslateApp returns a with its paths replaced by the paths on the node.
+// TranslateApp returns a with paths in the local directory replaced by paths in the directory on the node.
 func (d BatchDir) TranslateApp(a App) App {
 	a.Argv, a.Dir, a.Env = d.TranslateAll(a.Argv), d.Translate(a.Dir), d.TranslateEnv(a.Env)
 	a.SearchBefore, a.SearchAfter = d.TranslateAll(a.SearchBefore), d.TranslateAll(a.SearchAfter)

@@ -23,7 +23,8 @@ func (r *Request) KeepNodes(isKept func(NodeDef) bool) {
 	}
 }
 
-// AddNode appends def to the candidates and returns its index. It gives def an ID larger than all others.
+// AddNode appends def to the candidates and returns its index. It gives def an ID that is larger than all other
+// IDs.
 func (r *Request) AddNode(def NodeDef) int {
 	i := len(r.Nodes)
 	def.ID = 0

@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A CheckpointPolicy says when and how mpiexec asks the program to write checkpoints (survive.md 4). The zero
-// value means that mpiexec does not know of any checkpoints.
+// A CheckpointPolicy says when and how mpiexec asks the program to write checkpoints (survive.md 4). The zero value
+// means that the program is not known to write checkpoints.
 type CheckpointPolicy struct {
 	Signal    Signal        // sent to the ranks to request a checkpoint; 0: none
 	Command   string        // shell command that is run on this machine instead of the signal; empty: none

@@ -33,7 +33,7 @@ type Occupancy struct {
 	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union returns the occupancy by the jobs of u and of v together. Each Top field is taken from u or v,
+// Union returns the occupancy of a node by the jobs of u and of v together. Each Top field is taken from u or v,
 // whichever has the larger value.
 func (u Occupancy) Union(v Occupancy) Occupancy {
 	top := u
@@ -106,7 +106,7 @@ const (
 	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)
 )
 
-// IsKnown reports whether r is one of the reasons above.
+// IsKnown reports whether r is IdleRestarting or IdleStandby.
 func (r IdleReason) IsKnown() bool { return r == IdleRestarting || r == IdleStandby }
 
 // A Key identifies a job by ID and uid. An ID alone could be forged by another user.
@@ -152,7 +152,7 @@ type Ticket struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that time ends; zero: unknown
 }
 
-// A LedgerListing has the claims and tickets in one node's ledger.
+// A LedgerListing lists the claims and tickets in one node's ledger.
 type LedgerListing struct {
 	Path       string // the directory, and the prefix of the node's entries in it
 	Node       string // the node's name in the user's host list

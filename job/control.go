@@ -11,7 +11,7 @@ import (
 // A Verb is an operation that users can request of a running job (survive.md SV-24).
 type Verb string
 
-// These are the operations that can be requested.
+// These are the operations that users can request of a running job.
 const (
 	VerbStatus Verb = "status" // report what each rank is doing
 	VerbStacks Verb = "stacks" // report the stacks of ranks; Args may name them: ranks=0-3
@@ -25,7 +25,7 @@ const (
 	VerbEvict Verb = "evict" // end the processes that hold the job's ledger entries (trust.md TRUST-19)
 )
 
-// Verbs are all operations that can be requested of a running job.
+// Verbs lists all operations that users can request of a running job.
 var Verbs = []Verb{VerbStatus, VerbStacks, VerbEnd, VerbSuspend, VerbResume, VerbCheckpoint, VerbMigrate, VerbEvict}
 
 // NewestJob stands for the requesting user's most recently started job.
@@ -87,10 +87,10 @@ const (
 // IsFinal reports whether a reply with this state is the last reply to its request.
 func (s ReplyState) IsFinal() bool { return s == ReplyDone || s == ReplyRefused }
 
-// IsKnown reports whether s is one of the states above.
+// IsKnown reports whether s is ReplyAccepted, ReplyDone or ReplyRefused.
 func (s ReplyState) IsKnown() bool { return s == ReplyAccepted || s.IsFinal() }
 
-// A ControlReply is a job's reply to a ControlRequest. It is a file in the same ledger.
+// A ControlReply is a job's reply to a ControlRequest. It is a file in the ledger that contains the request.
 type ControlReply struct {
 	Job   ID              `json:"job"`
 	UID   int             `json:"uid"` // owner of the file and of the job
@@ -107,16 +107,16 @@ type NodeRankState struct {
 	RankState
 }
 
-// MaxRankStates is the largest number of ranks that one reply describes.
+// MaxRankStates is the maximum number of ranks whose states one reply contains.
 const MaxRankStates = 4096
 
-// Truncated returns s with texts cut to 256 bytes. States from other users are reduced in this way.
+// Truncated returns s with all texts cut to 256 bytes. It is applied to states from other users.
 func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
 
-// These are the beginnings of certain replies. The mpiexec that sent the request recognizes them and prints
-// advice.
+// These are texts with which certain replies begin. The mpiexec that has sent the request recognizes these texts
+// and prints advice.
 const (
 	LauncherStoppedText = "its mpiexec is stopped"
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
@@ -127,7 +127,7 @@ const (
 	StartingText        = "not all of its ranks run yet"
 )
 
-// A Hold is a reason to keep a job's ranks stopped. They run only while there is none (survive.md SV-28).
+// A Hold is a reason to keep a job's ranks stopped. The ranks run only while there is no Hold (survive.md SV-28).
 type Hold string
 
 // These are the reasons to keep ranks stopped.
@@ -137,7 +137,7 @@ const (
 	HoldGang            Hold = "gang"    // other gangs have their turn; helpers add and remove it themselves (--gang)
 )
 
-// IsKnown reports whether h is one of the reasons above.
+// IsKnown reports whether h is HoldRequested, HoldLauncherStopped or HoldGang.
 func (h Hold) IsKnown() bool { return h == HoldRequested || h == HoldLauncherStopped || h == HoldGang }
 
 // A Role says why a user may control a job.

@@ -2,8 +2,8 @@ package job
 
 import "time"
 
-// A HostDiagnosis has the results of examining one host (rule DIAG-5): by mpiexec, by the host's own helper,
-// and by the helpers of other hosts.
+// A HostDiagnosis contains the results of examining one host (rule DIAG-5). mpiexec, the host's own helper, and the
+// helpers of other hosts examine the host.
 type HostDiagnosis struct {
 	Node          string     // the host's name in the user's host list
 	Local         bool       // the host is the launching machine
@@ -27,8 +27,8 @@ type HostDiagnosis struct {
 // value means that no fault was found.
 type Defect struct{ Code, Text, Remedy string }
 
-// A NodeDiagnosis has the results of the tests that a helper makes on its node for --doctor, in addition to a
-// Probe.
+// A NodeDiagnosis contains the results of the tests that a helper makes on its node for --doctor, in addition to
+// those of a Probe.
 type NodeDiagnosis struct {
 	Clock        time.Time // the node's clock when the examination began
 	Address      string    // address by which other nodes reach this one; empty: unknown
@@ -64,10 +64,10 @@ type AdminRules struct {
 	Warnings  []string // about lines in the files that have no effect
 }
 
-// MaxWarnings is the largest number of warnings that a node reports about its administrator's files.
+// MaxWarnings is the maximum number of warnings that a node reports about its administrator's files.
 const MaxWarnings = 8
 
-// An MPILibrary is an MPI library that a program is linked with. The zero value means that there is none.
+// An MPILibrary is the MPI library with which a program is linked. The zero value means that there is none.
 type MPILibrary struct {
 	Family string // the implementation, "MPICH"; empty: no library
 	File   string // its name with symbolic links resolved, which shows the ABI version: "libmpich.so.12.2.2"
@@ -81,13 +81,13 @@ type Rlimit struct {
 	Soft, Hard int64  // negative: unlimited
 }
 
-// A CgroupLimits has the limits of the control group in which a login runs. A negative value means no limit.
+// CgroupLimits are the limits of the control group in which a login runs. A negative value means no limit.
 type CgroupLimits struct {
 	Memory    int64 // in bytes
 	Processes int64
 }
 
-// A FileSystem describes the file system that a directory is on.
+// A FileSystem describes the file system that contains a directory.
 type FileSystem struct {
 	Path        string
 	Total, Free int64 // in bytes

@@ -41,8 +41,8 @@ func assignmentHash(assignment string) string {
 	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
 }
 
-// OuterFilter returns a function that reports whether an outer launcher has made a given assignment in
-// environ. Variables that are listed in SuggestedVariable count only if their values have not changed since.
+// OuterFilter returns a function that reports whether an outer launcher has made a given assignment in environ. A
+// variable that the outer launcher lists in SuggestedVariable counts only if its value has not changed since then.
 func OuterFilter(environ []string) func(assignment string) bool {
 	suggested := strings.Split(EnvValue(environ, SuggestedVariable), ":")
 	return func(assignment string) bool {
@@ -59,14 +59,14 @@ func MatchesPattern(patterns []string, name string) bool {
 	})
 }
 
-// EnvValue returns the value of a variable in environ, or "" if it is not set.
+// EnvValue returns the value of a variable in environ, or "" if the variable is not set.
 func EnvValue(environ []string, name string) string {
 	value, _ := LookupEnv(environ, name)
 	return value
 }
 
-// LookupEnv returns the value of a variable in environ, and whether it is set. If there are several assignments, the
-// last one counts.
+// LookupEnv returns the value of a variable in environ, and whether the variable is set. If there are several
+// assignments, it returns the last value.
 func LookupEnv(environ []string, name string) (value string, defined bool) {
 	for _, assignment := range slices.Backward(environ) { // without building name+"=": this runs once for each of thousands of ranks
 		if end := len(name); len(assignment) > end && assignment[end] == '=' && assignment[:end] == name {
@@ -81,7 +81,8 @@ func Variables(environ []string) func(name string) (value string, defined bool) 
 	return func(name string) (string, bool) { return LookupEnv(environ, name) }
 }
 
-// DefaultPath is the PATH that a process gets if its environment has none. sshd(8) sets the same for a login.
+// DefaultPath is the value of PATH for a process whose environment has no PATH. sshd(8) sets the same value for a
+// login.
 const DefaultPath = "/usr/local/bin:/usr/bin:/bin"
 
 // OMPPlaces says how mpiexec sets OMP_PLACES for ranks that are bound to CPUs (aprun.md 3). If it is empty,

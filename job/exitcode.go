@@ -11,7 +11,7 @@ const (
 	ExitNoStdout  = 141 // stdout was closed by its reader: 128 + SIGPIPE
 )
 
-// Status returns the exit code by which a shell reports a process killed by s: 128 + s.
+// Status returns the exit code by which a shell reports a process that the signal s has killed, which is 128 + s.
 func (s Signal) Status() int { return 128 + int(s) }
 
 // StartFailureCode returns mpiexec's exit code for a rank that could not be started (rule EXIT-5). code is

@@ -7,7 +7,7 @@ import (
 	"remshell/idset"
 )
 
-// A Gang says how a job takes turns with other jobs on the CPUs that it shares with them (--gang).
+// A Gang says how a job takes turns with other jobs on CPUs that they share (--gang).
 type Gang struct {
 	Party int `json:"party"` // from 0 to Parties-1
 	GangTerms
@@ -20,44 +20,45 @@ type GangTerms struct {
 	Slice   time.Duration `json:"slice"`   // length of a slice, in ns, when the claim was made
 }
 
-// DefaultGangTerms are the terms on nodes whose administrator has not set any.
+// DefaultGangTerms are the settings for gangs (jobs that share CPUs in turns) on nodes whose administrator has not
+// set any.
 var DefaultGangTerms = GangTerms{Parties: 4, Slice: 10 * time.Second}
 
-// Limits of the terms that an administrator may set.
+// These constants limit the GangTerms that an administrator may set.
 const (
 	MaxParties = 16
 	MinSlice   = time.Second
 	MaxSlice   = time.Hour
 )
 
-// maxGangMemory is the largest Gang.Memory. Sums of it do not overflow.
+// maxGangMemory is the maximum value of Gang.Memory. With this limit, sums of memory sizes do not overflow.
 const maxGangMemory = 1 << 50
 
-// IsValid reports whether the terms are within the limits.
+// IsValid reports whether the terms are within the limits for an administrator.
 func (t GangTerms) IsValid() bool {
 	return t.Parties >= 1 && t.Parties <= MaxParties && t.Slice >= MinSlice && t.Slice <= MaxSlice
 }
 
-// IsValid reports whether a helper can have written g.
+// IsValid reports whether all values in g are possible, so that a helper may have written g.
 func (g *Gang) IsValid() bool {
 	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
 }
 
-// A GangJob is a job that takes turns, with its party.
+// A GangJob is a job that takes turns on CPUs, together with its party, which is the number of its turn.
 type GangJob struct {
 	Job   ID  `json:"job"`
 	Party int `json:"party"`
 }
 
-// GangCPUs are the CPUs of a node that a gang (a job that shares CPUs in turns) has claimed, ascending. CPUs
-// that a job which is no gang has claimed, too, are left out.
+// GangCPUs lists the CPUs of a node that a gang (a job that shares CPUs in turns) has claimed, in ascending order.
+// It leaves out CPUs that are also claimed by a job that is not a gang.
 type GangCPUs struct {
 	GangJob
 	CPUs []int
 }
 
-// gangCPUs returns the CPUs that gangs in u and v have claimed. It leaves out CPUs that another job, which is
-// no gang, uses in u or v.
+// gangCPUs returns the CPUs that gangs in u and v have claimed. It leaves out CPUs that a job in u or v uses that
+// is not a gang.
 func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	for _, g := range slices.Concat(u.GangCPUs, v.GangCPUs) {
 		g.CPUs = slices.DeleteFunc(slices.Clone(g.CPUs), func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })
@@ -73,8 +74,8 @@ func (u Occupancy) usesWithoutTurns(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }
 
-// CPUsInTurns returns the busy CPUs that a gang of the given party may share with other gangs in turns, in
-// ascending order.
+// CPUsInTurns returns the busy CPUs that a gang of the given party (the number of its turn) may share with other
+// gangs, in ascending order.
 func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	var own []int
 	for _, g := range u.GangCPUs {
@@ -87,7 +88,7 @@ func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	return slices.DeleteFunc(idset.New(cpus...), idset.New(own...).Has)
 }
 
-// CPUs returns the CPUs of all ranks of the claim, ascending.
+// CPUs returns the CPUs of all ranks of the claim, in ascending order.
 func (c Claim) CPUs() (cpus []int) {
 	for _, rank := range c.Ranks {
 		cpus = append(cpus, rank.CPUs...)
@@ -100,8 +101,9 @@ func (c Claim) TakesTurnsWith(other Claim) bool {
 	return c.WouldTakeTurnsWith(other) && slices.ContainsFunc(other.CPUs(), idset.Set(c.CPUs()).Has)
 }
 
-// WouldTakeTurnsWith reports whether the jobs of both claims take turns on CPUs that they share, if there are any. A claim
-// for a later attempt needs no turns.
+// WouldTakeTurnsWith reports whether the jobs of both claims would take turns on any CPUs that they share. It
+// returns false if other has an idle reason, such as being kept for a later attempt, since such a claim needs no
+// turns.
 func (c Claim) WouldTakeTurnsWith(other Claim) bool {
 	return other.IdleReason == "" && c.Gang != nil && other.Gang != nil && c.Key() != other.Key() && c.Gang.Parties == other.Gang.Parties && c.Gang.Party != other.Gang.Party
 }

@@ -1,10 +1,10 @@
 /*
-Package job has the types that all parts of mpiexec share: what the user requested (Request), what the
+Package job defines the types that all parts of mpiexec share: what the user requested (Request), what the
 probes found (Snapshot), which rank runs where (Plan) and how the job ended (Result).
 
 	Request + Snapshot --plan.Make--> Plan --launch.Run--> Result
 
-The package decides, reads and prints nothing. A node is a machine, a host a name to connect to and a rank a
+The package decides, reads and prints nothing. A node is a machine, a host is a name to connect to, and a rank is a
 process of the job. An app context is the part of the command line between two colons. The helper is our
 own process on a node.
 */
@@ -23,7 +23,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// An ID names a job. It is unique across launching machines and over time. It has at most 40 bytes of
+// An ID identifies a job. It is unique across launching machines and over time. It has at most 40 bytes of
 // [A-Za-z0-9_.-], and is also the KVS name (key-value space) of the job's PMI group.
 type ID string
 
@@ -103,7 +103,7 @@ type SpawnHosts struct {
 // SystemSize, as the value of Request.Universe, stands for the number of slots of all candidates.
 const SystemSize = -1
 
-// A Placement has those settings about where ranks run that apply to the whole job (placement.md 1.3).
+// A Placement contains the settings about where ranks run that apply to the whole job (placement.md 1.3).
 type Placement struct {
 	Sort            string // sort.Mode; empty: the order of HostEntries
 	Overbook        bool   // allow more ranks than slots; implies Exclusive, except with LocalOnly
@@ -202,8 +202,8 @@ type RankNeeds struct {
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// ProbedFeatures are the features that helpers look for. They are used for --nodetype if neither the cluster
-// file nor the host file gives them to any node.
+// ProbedFeatures lists the features that helpers can find on their nodes. --nodetype uses a feature that helpers
+// find only if neither the cluster file nor the host file gives that feature to any node.
 var ProbedFeatures = []string{"ethernet", "infiniband", "omnipath", "roce", "slingshot", "nvidia", "amd", "intel"}
 
 // NoGPUs is a value of RankNeeds.GPUs. It hides the node's GPUs from the ranks.
@@ -236,8 +236,8 @@ type SignalPolicy struct {
 	ProcessOnly bool  // forward to the rank's process only, not to its process group
 }
 
-// An EndWarning is a signal that all ranks receive some time before the job must end (rule RM-58). Signal has
-// its number on this machine. The zero value means that there is no such signal.
+// An EndWarning is a signal that all ranks receive some time before the job must end (rule RM-58). Signal is the
+// signal's number on this machine. The zero value means that there is no such signal.
 type EndWarning struct {
 	Signal int
 	Before time.Duration
@@ -284,7 +284,8 @@ type NodeDef struct {
 // IsSameNode reports whether n and other are the same candidate. It compares the names, which are unique.
 func (n NodeDef) IsSameNode(other NodeDef) bool { return n.Name == other.Name }
 
-// A NodePolicy has an administrator's rules for a node (placement.md 1.8). The zero value has the defaults.
+// A NodePolicy contains an administrator's rules for a node (placement.md 1.8). The zero value stands for the
+// defaults.
 type NodePolicy struct {
 	NoJobs       bool
 	ClosedWhy    string // why the node's own administrator allows no jobs; empty: jobs are allowed
@@ -331,7 +332,7 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs returns the number of slots of a node for which no number is given. It is the number of cores (or
+// CPUs returns the number of slots of a node for which the user has given no number. It is the number of cores (or
 // hardware threads) without the reserved ones, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
@@ -359,9 +360,9 @@ type Probe struct {
 	Holder       string    // name of the batch system's process that is an ancestor of the helper (RM-45); empty: none known
 }
 
-// DepthAndShape returns the largest number of CPUs per rank, and the largest exact number of ranks per node,
-// that an app context requests (aprun.md 7). Each is 0 if no app context requests it. A request for one CPU
-// per rank counts as none.
+// DepthAndShape returns the largest number of CPUs per rank, and the largest exact number of ranks per node, that
+// any app context requests (aprun.md 7). A result is 0 if no app context makes such a request. A request for one
+// CPU per rank does not count.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {
@@ -371,7 +372,7 @@ func DepthAndShape(apps []App) (depth, shape int) {
 	return depth, shape
 }
 
-// A Memory has the memory of a whole node in bytes. A zero field means unknown.
+// A Memory describes the memory of a whole node in bytes. A zero field means unknown.
 type Memory struct {
 	Total     int64 // memory managed by the kernel, somewhat less than the installed memory
 	Available int64 // memory that new processes can get without swapping
@@ -379,15 +380,14 @@ type Memory struct {
 	HugePages HugePages
 }
 
-// A Failure is a candidate that cannot be used, and the reason. The text of Err does not contain the host's
-// name.
+// A Failure is a candidate that cannot be used, with the reason. The text of Err does not contain the host's name.
 type Failure struct {
 	Node   string
 	Origin string
 	Err    error
 }
 
-// A Snapshot has the results of examining all candidates at one time.
+// A Snapshot contains the results of examining all candidates at one time.
 type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure
@@ -447,7 +447,7 @@ type RankPlan struct {
 	GPUs []gpu.GPU // GPUs assigned to it, all of one vendor, ascending by number
 }
 
-// A RankResources has the resources of a node that a rank uses, except GPUs. To save memory, ranks with equal
+// RankResources are the resources of a node that a rank uses, except GPUs. To save memory, ranks with equal
 // resources on equal nodes share one value, so it must not be changed.
 type RankResources struct {
 	Slots       []int // slots of the node, ascending (placement.md 7.2); also set if the rank is not pinned
@@ -464,7 +464,7 @@ type Note struct {
 	ID               int // ID of Node; meaningless if Node is empty
 }
 
-// maxCommandText is the largest length in bytes of a command line in a listing of jobs.
+// maxCommandText is the maximum length in bytes of a command line in a listing of jobs.
 const maxCommandText = 200
 
 // Command returns the command line of the job's programs for listings of jobs, cut to maxCommandText bytes.

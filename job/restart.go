@@ -40,19 +40,20 @@ const (
 	EndByStartFailure EndKind = "start"  // a rank could not be executed
 )
 
-// EndByResume is the recorded reason for an attempt that --resume has started, however the last attempt
-// ended.
+// EndByResume is the reason that is recorded for an attempt that --resume has started. It does not depend on how
+// the last attempt ended.
 const EndByResume EndKind = "resume"
 
-// EndByMove is the end of an attempt whose ranks are moved on request (rule SV-17). Another attempt always
-// follows, whatever RestartPolicy says, and does not count as a restart.
+// EndByMove is the end of an attempt whose ranks are moved on request (rule SV-17). Another attempt always follows,
+// regardless of RestartPolicy, and does not count as a restart.
 const EndByMove EndKind = "move"
 
-// CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way as a failure. Moving
-// the ranks to other nodes does not count. It must not be called for an attempt that succeeded.
+// CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way as a failure. Moving the
+// ranks to other nodes does not count as a failure. CountsAsFailure must not be called for an attempt that
+// succeeded.
 func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 
-// EndKinds are the kinds that --restart can name.
+// EndKinds lists the kinds of ends that --restart-on can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}
 
 // AppliesTo reports whether a job is to be restarted after an attempt that ended in this way, provided that

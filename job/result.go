@@ -11,23 +11,23 @@ import (
 
 // This file has the types for how a job and its ranks ended.
 
-// Usage is the resource usage of a rank. It includes children for which the rank waited, and processes that
-// outlived the rank, if their rank is known. MaxRSS is the largest resident set of any one of these
-// processes, in bytes. The kernel includes the memory that a process had before its exec, so MaxRSS is never
-// below the helper's resident set. InBlocks and OutBlocks are blocks of 512 bytes read from and written to
-// disks (getrusage(2)).
+// Usage is the resource usage of a rank. It includes children for which the rank has waited, and processes that
+// outlived the rank, if it is known that they descend from this rank. MaxRSS is the largest resident set of any one
+// of these processes, in bytes. The kernel includes the memory that a process had before its exec, so MaxRSS is
+// never below the helper's resident set. InBlocks and OutBlocks are the numbers of blocks of 512 bytes read from
+// and written to disks (getrusage(2)).
 type Usage struct {
 	Wall, User, System  time.Duration
 	MaxRSS              int64
 	InBlocks, OutBlocks int64
 }
 
-// CPU returns the sum of user and system time.
+// CPU returns the sum of user time and system time.
 func (u Usage) CPU() time.Duration {
 	return time.Duration(saturatingAdd(int64(u.User), int64(u.System)))
 }
 
-// Add adds the usage of a process that ran at the same time. Times are added, but Wall and MaxRSS become the larger
+// Add adds the usage of a process that ran at the same time. It adds times, but sets Wall and MaxRSS to the larger
 // value.
 func (u *Usage) Add(other Usage) {
 	u.User = time.Duration(saturatingAdd(int64(u.User), int64(other.User)))
@@ -87,8 +87,7 @@ type RankState struct {
 	ProcState   string        // state letter of proc(5)
 }
 
-// Truncated returns r with texts cut to 256 bytes. States that another user may have written are reduced in
-// this way.
+// Truncated returns r with all texts cut to 256 bytes. It is applied to states that another user may have written.
 func (r RankState) Truncated() RankState {
 	for _, word := range []*string{&r.Phase, &r.WaitsFor, &r.WaitChannel, &r.ProcState} {
 		*word = truncate(*word)
@@ -104,8 +103,8 @@ func truncate(word string) string {
 	return strings.Clone(word[:most]) // a copy, so that the long text can be freed
 }
 
-// HasConnected reports whether the rank has connected to its helper's PMI server. If any rank of a job has,
-// the program is an MPI program.
+// HasConnected reports whether the rank has connected to its helper's PMI server. If any rank of a job has
+// connected, the program is an MPI program.
 func (r RankState) HasConnected() bool { return r.PMI != PMIUnused }
 
 // NotConnected is the text for the phase of a rank that should have initialized PMI but has not.
@@ -131,14 +130,15 @@ func (r RankState) Describe(connected bool) string {
 	return "running"
 }
 
-// A SoftLimit is a soft resource limit. Resource is its number in getrlimit(2). A negative Soft means no limit.
+// A SoftLimit is a soft resource limit. Resource is the number of the resource in getrlimit(2). A negative Soft
+// means no limit.
 type SoftLimit struct {
 	Resource int
 	Soft     int64
 }
 
-// A Priority has the settings by which the kernel prefers one process over another, such as niceness. If
-// Known is false, the other fields have no meaning.
+// A Priority contains the settings by which the kernel prefers one process over another, such as niceness. If Known
+// is false, the other fields have no meaning.
 type Priority struct {
 	Known    bool
 	Nice     int // niceness, from -20 to 19; a higher value leaves more CPU time to others
@@ -146,14 +146,14 @@ type Priority struct {
 	OOMScore int // OOM score adjustment, from -1000 to 1000; a higher value is killed earlier when memory runs out
 }
 
-// A KernelLimit is a limit that the kernel enforces on each process of a rank. Max is in bytes, in
-// nanoseconds, or a count. If Max is limits.Unlimited, the limit that exists is removed.
+// A KernelLimit is a limit that the kernel enforces on each process of a rank. Max is in bytes, in nanoseconds, or
+// a count. If Max is limits.Unlimited, an existing limit is removed.
 type KernelLimit struct {
 	Resource limits.Resource
 	Max      int64
 }
 
-// Status returns the exit code as a shell would: Code, or 128 + Signal.
+// Status returns the exit code of the rank as a shell would report it, which is Code, or 128 + Signal.
 func (e Exit) Status() int {
 	if e.Signal != 0 {
 		return Signal(e.Signal).Status()
@@ -161,8 +161,8 @@ func (e Exit) Status() int {
 	return e.Code
 }
 
-// Failed reports whether the rank ended in a way that may affect others: with a nonzero exit code, by a signal, or
-// without finalizing PMI.
+// Failed reports whether the rank ended in a way that may affect other ranks: with a nonzero exit code, by a
+// signal, or without finalizing PMI.
 func (e Exit) Failed() bool { return e.Status() != 0 || e.PMI == PMIOpen || e.PMI == PMIAborted }
 
 // These are the kinds of Leftover, as in pmi-drafts.md 3.

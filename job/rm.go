@@ -8,7 +8,7 @@ import (
 	"remshell/batch"
 )
 
-// An RM is an allocation of a batch system (resource manager), which granted the job's hosts (rule RM-5).
+// An RM is an allocation of a batch system (resource manager) that contains the job's hosts (rule RM-5).
 type RM struct {
 	Name, Job   string    // Name is the batch system, Job the job's ID in it; empty: none
 	Step        string    // the step that granted the hosts; empty: the whole batch job
@@ -19,7 +19,8 @@ type RM struct {
 	Integration Integration
 }
 
-// An Integration says for which ranks the batch system accounts: all, or only those that it has started.
+// An Integration says for which ranks the batch system accounts: for all ranks, or only for those that it has
+// started.
 type Integration string
 
 const (
@@ -27,7 +28,8 @@ const (
 	LooseIntegration Integration = "loose" // only those on the launching host
 )
 
-// MarshalJSON returns r as --plan and --report show it. The end is in seconds since 1970, or null if it is unknown.
+// MarshalJSON returns r as --plan and --report show it. The time of the end is in seconds since 1970, or null if it
+// is unknown.
 func (r RM) MarshalJSON() ([]byte, error) {
 	var end *int64
 	if !r.End.IsZero() {
@@ -63,8 +65,8 @@ func (r *RM) SignalsRanks() bool {
 	return s != nil && s.Signals
 }
 
-// Accounts reports whether the batch system accounts for the processes of a helper. holder is the process of
-// the batch system from which the helper descends, or empty. The result is nil if the answer is unknown.
+// Accounts reports whether the batch system accounts for the processes of a helper. holder is the process of the
+// batch system from which the helper descends, or "". Accounts returns nil if the answer is unknown.
 func (r *RM) Accounts(holder string) *bool {
 	if r == nil {
 		return nil
@@ -77,8 +79,8 @@ func (r *RM) Accounts(holder string) *bool {
 	return &held
 }
 
-// Holder returns the names of processes of the batch system, such as "A or B". The batch system accounts for
-// all processes that descend from one of these. It is empty if they are unknown.
+// Holder returns the names of processes of the batch system, such as "A or B". The batch system accounts for all
+// processes that descend from one of these. Holder returns "" if the names are unknown.
 func (r *RM) Holder() string {
 	s := batch.Named(r.Name)
 	if s == nil {
@@ -87,8 +89,8 @@ func (r *RM) Holder() string {
 	return strings.Join(s.Holder.Processes, " or ")
 }
 
-// ID returns an identifier of the allocation, such as "slurm 4711", or "slurm 4711.2" for a step. It has at most 100
-// printable bytes. It is empty if the allocation has no usable identifier.
+// ID returns an identifier of the allocation, such as "slurm 4711", or "slurm 4711.2" for a step. It has at most
+// 100 printable bytes. ID returns "" if the allocation has no usable identifier.
 func (r *RM) ID() string {
 	if r == nil || r.Job == "" {
 		return ""

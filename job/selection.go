@@ -30,8 +30,8 @@ type NodeSelection struct {
 // be neighbors.
 type Contiguity string
 
-// ContiguousFirst means the first run of neighboring nodes that fits the job. ContiguousBest means the run
-// that leaves fewest nodes unused.
+// ContiguousFirst selects the first run of neighboring nodes that fits the job. ContiguousBest selects the run that
+// leaves the fewest nodes unused.
 const (
 	ContiguousFirst Contiguity = "first"
 	ContiguousBest  Contiguity = "best"
@@ -46,7 +46,7 @@ const (
 	HugePagesRequired  HugePageRequest = "need" // required for all memory of the ranks
 )
 
-// HugePages has the numbers of huge pages of a node, for the kernel's default huge page size.
+// HugePages contains the numbers of huge pages of a node, for the kernel's default huge page size.
 type HugePages struct {
 	Probed bool  // the probe looked for them; if false, all other fields are 0
 	Size   int64 // bytes per page; 0: the kernel has no huge pages
@@ -54,7 +54,7 @@ type HugePages struct {
 	Free   int64 // pages in the pool that no process uses
 }
 
-// PagesFor returns how many pages are needed for a number of bytes. It returns 0 if the page size is unknown.
+// PagesFor returns how many huge pages are needed for a number of bytes. It returns 0 if the page size is unknown.
 func (h HugePages) PagesFor(bytes int64) int64 {
 	if h.Size <= 0 {
 		return 0
@@ -71,9 +71,8 @@ func (h HugePages) Capacity(bytes int64) int64 {
 	return 0
 }
 
-// ListedNodes returns the names of the nodes that have a host entry. Only these nodes get ranks. A request
-// also contains the other nodes of the cluster, because they matter for the width of a gate and for which
-// nodes are neighbors.
+// ListedNodes returns the names of the nodes that have a host entry. Only these nodes get ranks. A request also
+// contains the other nodes of the cluster, because these affect the width of a gate and which nodes are neighbors.
 func (r Request) ListedNodes() map[string]bool {
 	listed := make(map[string]bool)
 	if r.HostEntries == nil {
@@ -87,7 +86,7 @@ func (r Request) ListedNodes() map[string]bool {
 	return listed
 }
 
-// SelectionRules are the cluster file's rules for which nodes a job gets, except those for single nodes.
+// SelectionRules are the cluster file's rules that decide which nodes a job gets, except rules for single nodes.
 // The zero value has no rules.
 type SelectionRules struct {
 	NodeSetDefaults   nodeset.Level // the default node set
@@ -105,7 +104,7 @@ type Access struct {
 	Users, Groups []int // nil: any; empty: only root
 }
 
-// Admits reports whether u has access. Root always has.
+// Admits reports whether u has access. Root always has access.
 func (a Access) Admits(u User) bool { return u.UID == 0 || a.Includes(u) }
 
 // Includes reports whether u is listed. Unlike Admits, it returns false for root if root is not listed.
@@ -129,7 +128,7 @@ type Affinity struct {
 	Value   int      // -1: such jobs should avoid the nodes, 0: neutral, 1: such jobs are preferred there
 }
 
-// A Region is a part of the cluster with a gate, which decides which jobs may use its nodes.
+// A Region is a part of the cluster with a gate. The gate decides which jobs may use the region's nodes.
 type Region struct {
 	Name      string
 	Nodes     []string // names, in any case; nil: those with Signature
@@ -137,7 +136,7 @@ type Region struct {
 	Gate      Gate
 }
 
-// A Gate decides which jobs may use the nodes of a region. The zero value admits all.
+// A Gate decides which jobs may use the nodes of a region. The zero value admits all jobs.
 type Gate struct {
 	Width *int // a job must need more CPUs than this; nil: no rule, AutoWidth: the CPUs of all earlier regions
 	Access
@@ -151,7 +150,7 @@ const AutoWidth = -1
 // AllThreads is a value of RankNeeds.HWThreads. It makes every hardware thread count as a CPU.
 const AllThreads = -1
 
-// A NodeChoice says which nodes a plan has chosen, and why.
+// A NodeChoice says which nodes a plan uses, and why they were chosen.
 type NodeChoice struct {
 	Class         string   // empty: none
 	Regions       []string // regions that the job may enter; nil: the cluster has none
@@ -162,7 +161,7 @@ type NodeChoice struct {
 	Groups        []ChosenGroup
 }
 
-// A SetChoice says which node sets a plan has considered and which one it has chosen.
+// A SetChoice says which node sets were considered for a plan and which one was chosen.
 type SetChoice struct {
 	Request    string // in its canonical form
 	From       string // where the request comes from
@@ -187,8 +186,8 @@ type ChosenGroup struct {
 	Ranks int
 }
 
-// SetName returns the name of the chosen node set, or several names joined by "+". It is empty if no set was chosen
-// or c is nil.
+// SetName returns the name of the chosen node set, or several names joined by "+". It returns "" if no set was
+// chosen or c is nil.
 func (c *NodeChoice) SetName() string {
 	if c == nil || c.NodeSet == nil {
 		return ""
@@ -220,8 +219,8 @@ func (n *Node) Attribute(name string) nodeset.Value {
 	return n.probedAttribute(name)
 }
 
-// Installed estimates the installed memory in bytes. Total is smaller, since the kernel keeps a part for itself.
-// Installed rounds up to one of the sizes that memory modules have.
+// Installed estimates the installed memory in bytes. Total is smaller, since the kernel keeps a part of the memory
+// for itself. Installed rounds Total up to one of the sizes that memory modules have.
 func (m Memory) Installed() int64 {
 	mib := m.Total >> 20
 	if mib == 0 {

@@ -18,21 +18,21 @@ type NodeSettings struct {
 	Allow Allow
 }
 
-// A Drain prevents new ranks from starting on a node. Ranks that already run there continue. The zero value
-// does not prevent any.
+// A Drain prevents new ranks from starting on a node. Ranks that already run on the node continue. The zero value
+// does not prevent any ranks from starting.
 type Drain struct {
 	Since  time.Time // in whole seconds; zero: the node is not drained
 	Reason string    // as root has written it; empty: root has given none
 }
 
-// An Allow restricts which ranks a node starts. The zero value allows all.
+// An Allow restricts which ranks may start on a node. The zero value allows all ranks.
 type Allow struct {
 	Users    []string // names and numbers; nil: all users
 	Groups   []string // names and numbers; nil: all groups
 	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
 }
 
-// These are the largest sizes of texts and lists in NodeSettings.
+// These are the maximum sizes of texts and lists in NodeSettings.
 const (
 	MaxReason      = 200     // bytes of Drain.Reason
 	MaxMembers     = 64      // names of users, and names of groups
@@ -43,7 +43,7 @@ const (
 // IsDrained reports whether the node starts no new ranks.
 func (s NodeSettings) IsDrained() bool { return !s.Drain.Since.IsZero() }
 
-// Text returns the reason why a drained node starts no ranks. The text is meant to follow the node's name.
+// Text returns the reason why a drained node starts no ranks. It is meant to follow the node's name in a message.
 func (d Drain) Text() string {
 	words := "is drained by root since " + d.Since.Format("2006-01-02 15:04")
 	if d.Reason != "" {
@@ -52,8 +52,8 @@ func (d Drain) Text() string {
 	return words
 }
 
-// Text says which ranks a node may start. The text is meant to follow the node's name. It is empty if the
-// node may start all ranks.
+// Text returns a text that says which ranks a node may start. It is meant to follow the node's name in a message.
+// It is "" if the node may start all ranks.
 func (a Allow) Text() string {
 	var who, parts []string
 	if a.Users != nil {
@@ -74,7 +74,8 @@ func (a Allow) Text() string {
 	return "runs " + strings.Join(parts, ", ") + " (mpijob allow)"
 }
 
-// Lines returns a text for each setting that is in effect. Each text is meant to follow the node's name.
+// Lines returns a text for each setting that is in effect. Each text is meant to follow the node's name in a
+// message.
 func (s NodeSettings) Lines() (lines []string) {
 	if s.IsDrained() {
 		lines = append(lines, s.Drain.Text())
@@ -85,7 +86,8 @@ func (s NodeSettings) Lines() (lines []string) {
 	return lines
 }
 
-// CheckReason returns an error unless a text may be the reason of a drain: one line of at most MaxReason bytes.
+// CheckReason returns an error unless reason may be the reason of a drain. The reason must be one line of at most
+// MaxReason bytes.
 func CheckReason(reason string) error {
 	switch {
 	case len(reason) > MaxReason:
@@ -96,8 +98,8 @@ func CheckReason(reason string) error {
 	return nil
 }
 
-// CheckMembers returns an error unless names can be the Users or Groups of an Allow. kind says what they are,
-// such as "user".
+// CheckMembers returns an error unless names may be the Users or Groups of an Allow. kind says what they are, such
+// as "user".
 func CheckMembers(kind string, names []string) error {
 	switch {
 	case names != nil && len(names) == 0:

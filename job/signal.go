@@ -2,7 +2,7 @@ package job
 
 import "fmt"
 
-// A Signal is a signal number as on Linux, which all nodes run.
+// A Signal is a signal number of Linux, which all nodes run.
 type Signal int
 
 // These are the signals that mpiexec treats specially or passes on to ranks by default.
@@ -22,7 +22,7 @@ const (
 	SIGXCPU  Signal = 24
 )
 
-// signals has the names and the strsignal(3) descriptions of all named signals, by number.
+// signals lists the names and the strsignal(3) descriptions of all named signals, by number.
 var signals = [...]struct{ name, text string }{
 	1:  {"SIGHUP", "Hangup"},
 	2:  {"SIGINT", "Interrupt"},
@@ -59,7 +59,8 @@ var signals = [...]struct{ name, text string }{
 
 func (s Signal) hasName() bool { return s > 0 && int(s) < len(signals) }
 
-// String returns the name as in kill(1), such as "SIGTERM", or "signal 34" if the signal has no name.
+// String returns the name of the signal as in kill(1), such as "SIGTERM". It returns a text such as "signal 34" if
+// the signal has no name.
 func (s Signal) String() string {
 	if s.hasName() {
 		return signals[s].name
@@ -67,8 +68,8 @@ func (s Signal) String() string {
 	return fmt.Sprint("signal ", int(s))
 }
 
-// Description returns the meaning of the signal, such as "Segmentation fault", or "Signal 34" if the signal has no
-// name.
+// Description returns the meaning of the signal, such as "Segmentation fault". It returns a text such as "Signal
+// 34" if the signal has no name.
 func (s Signal) Description() string {
 	if s.hasName() {
 		return signals[s].text
@@ -76,7 +77,7 @@ func (s Signal) Description() string {
 	return fmt.Sprint("Signal ", int(s))
 }
 
-// SignalByName returns the signal with a name such as "SIGTERM", or 0 if there is no such signal.
+// SignalByName returns the signal with a name such as "SIGTERM", or 0 if no signal has that name.
 func SignalByName(name string) Signal {
 	for i, s := range signals {
 		if i > 0 && s.name == name {

@@ -1,6 +1,6 @@
 package job
 
-// A StackFrame is one call on a stack. Texts that are unknown are empty.
+// A StackFrame is one call on a stack. Unknown texts are empty.
 type StackFrame struct {
 	Function string `json:"function"`
 	File     string `json:"file,omitempty"`    // of the source, without folders
@@ -20,7 +20,7 @@ const (
 	StackEnded   StackState = "ended"   // the process has ended, and its parent has not waited for it
 )
 
-// IsKnown reports whether s is one of the states above.
+// IsKnown reports whether s is one of the states of threads that this package defines.
 func (s StackState) IsKnown() bool {
 	switch s {
 	case StackRuns, StackSleeps, StackBlocked, StackStopped, StackEnded:
@@ -41,21 +41,21 @@ type StackGroup struct {
 	Frames  []StackFrame `json:"frames"`             // outermost first
 }
 
-// A StackReport has the stacks of a job's ranks.
+// A StackReport contains the stacks of a job's ranks.
 type StackReport struct {
 	Groups []StackGroup `json:"groups"`
 	Notes  []string     `json:"notes,omitempty"` // what is missing, and why
 }
 
-// These are the largest sizes of a StackReport.
+// These are the maximum sizes of texts and lists in a StackReport.
 const (
 	MaxStackGroups = 1024
 	MaxStackFrames = 64 // of one group
 	MaxStackNotes  = 64
 )
 
-// Truncated returns r with texts cut to 256 bytes and lists cut to their largest sizes. Reports that another
-// user may have written are reduced in this way.
+// Truncated returns r with texts cut to 256 bytes and lists cut to their maximum sizes. It is applied to reports
+// that another user may have written.
 func (r StackReport) Truncated() StackReport {
 	r.Groups, r.Notes = r.Groups[:min(len(r.Groups), MaxStackGroups)], r.Notes[:min(len(r.Notes), MaxStackNotes)]
 	for i := range r.Notes {

@@ -13,16 +13,16 @@ type StagedFile struct {
 	Mode int // permission bits of its owner
 }
 
-// MaxStagedFiles is the largest number of files that one job may copy to nodes (--stage). A user with more
-// files must pack them first.
+// MaxStagedFiles is the maximum number of files that one job may copy to nodes (--stage). A user with more files
+// must pack them into an archive first.
 const MaxStagedFiles = 1024
 
 // IsExecutable reports whether the file has its owner's execute bit.
 func (p StagedFile) IsExecutable() bool { return p.Mode&0o100 != 0 }
 
-// FindStagedFile returns the staged file that program refers to. It returns false if there is none. A name without a
-// slash matches a file's Name, as if the staged files came first in PATH. A path matches if it is the file's Path on
-// the launching machine, directly or relative to one of dirs.
+// FindStagedFile returns the staged file to which program refers. It returns false if there is none. A name without
+// a slash matches a file's Name, as if the staged files came first in PATH. A path matches if it is the file's Path
+// on the launching machine, directly or relative to one of dirs.
 func FindStagedFile(program string, files []StagedFile, dirs ...string) (StagedFile, bool) {
 	for _, p := range files {
 		if program == p.Name || refersTo(program, p.Path, dirs) {

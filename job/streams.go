@@ -2,9 +2,8 @@ package job
 
 import "math"
 
-// Streams says where the standard streams of the ranks come from and go to (cli.md
-// section 6). The zero value is the default: rank 0 reads mpiexec's stdin, and all ranks
-// write to mpiexec's stdout and stderr, without labels.
+// Streams says where the standard streams of the ranks come from and go to (cli.md section 6). With the zero value,
+// rank 0 reads mpiexec's stdin, and all ranks write to mpiexec's stdout and stderr, without labels.
 type Streams struct {
 	Stdin       RankSet // ranks that read mpiexec's stdin; nil: rank 0, empty: none
 	StdinFile   string  // file that is read instead of stdin; empty: none
@@ -17,7 +16,7 @@ type Streams struct {
 	PTY         RankSet // ranks that have a pseudo-terminal
 }
 
-// ReadsStdin reports whether the rank reads mpiexec's standard input.
+// ReadsStdin reports whether a rank reads mpiexec's standard input.
 func (s Streams) ReadsStdin(rank int) bool {
 	if s.Stdin == nil {
 		return rank == 0
@@ -25,8 +24,8 @@ func (s Streams) ReadsStdin(rank int) bool {
 	return s.Stdin.Contains(rank)
 }
 
-// An Output says where the output of one stream, stdout or stderr, goes for every rank. stdio.ParseLabel and
-// stdio.ParseFile describe the patterns.
+// An Output says where one output stream of the ranks, stdout or stderr, goes. stdio.ParseLabel and stdio.ParseFile
+// describe the patterns.
 type Output struct {
 	Label    string // pattern of the label before each line; empty: none
 	Color    bool   // color the labels by rank
@@ -38,7 +37,7 @@ type Output struct {
 // A RankSet is a set of ranks of a job.
 type RankSet []RankRange
 
-// A RankRange is the ranks from First to Last, inclusive.
+// A RankRange is the range of ranks from First to Last, inclusive.
 type RankRange struct{ First, Last int }
 
 // AllRanks contains every rank.
@@ -54,7 +53,7 @@ func (r RankSet) Contains(rank int) bool {
 	return false
 }
 
-// LastRank returns the highest rank that the set names explicitly, or -1 if there is none.
+// LastRank returns the highest rank that the set names explicitly, or -1 if the set names none.
 func (r RankSet) LastRank() int {
 	last := -1
 	for _, s := range r {

@@ -16,7 +16,8 @@ type UsableCPUs struct {
 }
 
 // UsableCPUs returns the number of the machine's CPUs that ranks may use. It ignores the number of slots that the
-// user gave the node. reserve is the number of CPUs that the job leaves free on each node (--reserve-cpus).
+// user has given for the node. reserve is the number of CPUs that the job leaves free on each node
+// (--reserve-cpus).
 func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	b := UsableCPUs{Unit: "core"}
 	if n.CountThreads || n.CountedHWThreads != 0 {
@@ -45,8 +46,8 @@ func (n Node) UsableCPUs(reserve int) UsableCPUs {
 	return b
 }
 
-// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It is empty if
-// ranks may use all CPUs.
+// String returns a clause such as "the CPU mask or cpuset and reserve=1 leave 2 of 4 cores". It returns "" if ranks
+// may use all CPUs.
 func (b UsableCPUs) String() string {
 	verb := "leaves"
 	switch len(b.ReducedBy) {

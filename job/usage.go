@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A UsageSample is the resource usage of some processes at one moment. Mem is resident memory and VMem address space, in bytes.
-// CPU includes the time of processes that have ended before.
+// A UsageSample is the resource usage of some processes at one moment. Mem is resident memory and VMem is address
+// space, both in bytes. CPU includes the CPU time of processes that have ended before.
 type UsageSample struct {
 	CPU       time.Duration
 	Mem, VMem int64
 }
 
-// Add adds the usage of other processes at the same moment. If a sum overflows, it becomes the largest number,
-// because a host may report any values.
+// Add adds the usage of other processes at the same moment. A sum that would overflow becomes the maximum number,
+// since a host may report any values.
 func (s *UsageSample) Add(other UsageSample) {
 	s.CPU = time.Duration(saturatingAdd(int64(s.CPU), int64(other.CPU)))
 	s.Mem, s.VMem = saturatingAdd(s.Mem, other.Mem), saturatingAdd(s.VMem, other.VMem)
@@ -24,7 +24,7 @@ func (s *UsageSample) TakeMax(other UsageSample) {
 	s.CPU, s.Mem, s.VMem = max(s.CPU, other.CPU), max(s.Mem, other.Mem), max(s.VMem, other.VMem)
 }
 
-// saturatingAdd returns a + b, or math.MaxInt64 on overflow. Neither may be negative.
+// saturatingAdd returns a + b, or math.MaxInt64 if the sum would overflow. Neither argument may be negative.
 func saturatingAdd(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -38,8 +38,8 @@ type RankUsageSample struct {
 	UsageSample
 }
 
-// SampleInterval returns the interval between two samples of usage. It is shorter if a limit depends on the
-// samples (rule RM-51).
+// SampleInterval returns the interval between two samples of usage. The interval is shorter if a limit depends on
+// the samples (rule RM-51).
 func SampleInterval(limited bool) time.Duration {
 	if limited {
 		return time.Second
@@ -47,9 +47,9 @@ func SampleInterval(limited bool) time.Duration {
 	return 5 * time.Second
 }
 
-// UsageTotal is the total usage of a rank, a host or a job (rule RM-51). Mem and VMem are the peak of all
-// its processes together, in bytes. If Sampled is false, Mem is the peak of the largest single process, and
-// VMem is unknown.
+// UsageTotal is the total usage of a rank, a host or a job (rule RM-51). Mem and VMem are the peaks of all
+// processes together, in bytes. If Sampled is false, Mem is the peak of the largest single process, and VMem is
+// unknown.
 type UsageTotal struct {
 	UsageSample
 	Wall    time.Duration
@@ -63,8 +63,8 @@ type JobUsage struct {
 	Job   UsageTotal
 }
 
-// SetExact replaces sampled values by the exact values that wait4(2) has returned for all processes. It sets
-// the times. MaxRSS only serves as a lower bound of the memory.
+// SetExact replaces sampled values by the exact values that wait4(2) has returned for all processes. It sets the
+// times. It uses MaxRSS only as a lower bound for the memory.
 func (u *UsageTotal) SetExact(exact Usage) {
 	u.CPU = exact.CPU()
 	u.Mem, u.Wall = max(u.Mem, exact.MaxRSS), exact.Wall

@@ -15,8 +15,7 @@ import (
 	"remshell/job"
 )
 
-// These are the largest numbers of claims in a listing: of all users together, and of each user (rule
-// TRUST-4: LedgerListed).
+// These are the maximum numbers of claims in a listing, in total and per user (rule TRUST-4: LedgerListed).
 const (
 	maxListedTotal   = 4096
 	maxListedPerUser = 1000
@@ -114,11 +113,10 @@ type HeldClaim struct {
 // claims at the same time.
 const tieWait = 100 * time.Millisecond
 
-// TakeClaim claims CPUs and GPUs of this node for a job. check checks whether the claim is compatible with
-// the claims of other jobs. It is called before the claim is published, and again afterwards if new claims
-// have appeared, because other jobs respect a claim only when they can see it. If check returns an error,
-// TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger cannot be
-// used.
+// TakeClaim claims CPUs and GPUs of this node for a job. The function check decides whether the claim is compatible
+// with the claims of other jobs. It is called before the claim is published. It is called again afterwards if new
+// claims have appeared, because other jobs respect a claim only when they can see it. If check returns an error,
+// TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger cannot be used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)
@@ -186,9 +184,9 @@ func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 	return s, s.writeAndPublish(name, text)
 }
 
-// SetIdle replaces the claim by one with the given idle reason. It publishes the new claim before it removes
-// the old one, so that no other job can claim the CPUs in between. The result is never nil; if there is an
-// error, it is the old claim.
+// SetIdle replaces the claim by a claim with the given idle reason. It publishes the new claim before it removes
+// the old one, so that no other job can claim the CPUs in between. The result is never nil; if there is an error,
+// it is the old claim.
 func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
 	c.IdleReason = reason
@@ -200,7 +198,8 @@ func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 	return &HeldClaim{h.Warning, c, s}, nil
 }
 
-// IdleReason returns why the job keeps the claim while it runs no ranks there, or "" if ranks should be running.
+// IdleReason returns why the job keeps the claim although it runs no ranks on this node, or "" if ranks should be
+// running.
 func (h *HeldClaim) IdleReason() job.IdleReason { return h.claim.IdleReason }
 
 // Release gives up the claim. It may be called more than once.
@@ -219,8 +218,8 @@ func (h *HeldClaim) DupFile() (fd int, err error) {
 	return unix.FcntlInt(uintptr(h.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// checkOwner returns an error unless uid is the current user. A file must name its owner as the user, because
-// readers ignore it otherwise.
+// checkOwner returns an error unless uid is the current user. A claim must name the owner of its file as its user,
+// because readers ignore it otherwise.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
 		return fmt.Errorf("uid %[2]d may not make a claim for uid %[1]d: %[3]w", uid, os.Geteuid(), unix.EPERM)

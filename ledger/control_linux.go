@@ -30,7 +30,7 @@ the ledger, in the directory of their own user:
 UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is a request or reply that this process has written to the ledger. Others can read it until
+// A PostedFile is a request or reply that this process has written to the ledger. Other users can read it until
 // Drop is called or this process dies.
 type PostedFile struct {
 	ID   string // names the reply to a request
@@ -50,7 +50,7 @@ type FoundRequest struct {
 // requestNamePrefix returns the prefix of the file names of all requests to a job.
 func requestNamePrefix(id job.ID) string { return fmt.Sprintf("%s%s-", kindRequest, id) }
 
-// PostRequest writes a request to the ledger.
+// PostRequest writes a request to the ledger and returns its file.
 func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	if err := errors.Join(checkRequest(a), checkOwner(a.UID)); err != nil {
 		return nil, fmt.Errorf("request: %w", err)
@@ -117,8 +117,8 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	return &PostedFile{id, s}, nil
 }
 
-// ReplaceReply atomically replaces a reply by another one (survive.md SV-26): the new file is locked before
-// it gets the name. It returns the reply that is valid afterwards. If there is an error, this is old.
+// ReplaceReply atomically replaces a reply by another one (survive.md SV-26). The new file is locked before it gets
+// its name. ReplaceReply returns the reply that is valid afterwards, which is old if there is an error.
 func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(old.ID, a)
 	if err != nil {
@@ -174,7 +174,7 @@ func (d *Dir) ReadReply(id string, owner, maxBytes int) (a job.ControlReply, fou
 	return a, false
 }
 
-// UserName returns the name of a user on this node, or "uid N" if it has none.
+// UserName returns the name of a user on this node, or "uid N" if the user has no name.
 func (d *Dir) UserName(uid int) string { return d.userName(uid) }
 
 func (d *Dir) readReplyFrom(s userDir, name string, maxBytes int) (a job.ControlReply, found bool) {
@@ -194,17 +194,17 @@ func (d *Dir) readReplyFrom(s userDir, name string, maxBytes int) (a job.Control
 // StillWaits reports whether the process that has made a request still waits for the reply.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
-// These are limits for reading requests (rule SV-25). At most maxRequestsPerUser requests of a user are
-// read, and one of them is handled in each requestInterval. All requests together are read at most once per
-// minRequestInterval, however many come and go.
+// These constants limit how requests are read (rule SV-25). At most maxRequestsPerUser requests of a user are read,
+// and one of them is handled in each requestInterval. The requests of all users are read at most once per
+// minRequestInterval, even if many come and go.
 const (
 	maxRequestsPerUser = 16
 	requestInterval    = time.Second
 	minRequestInterval = 100 * time.Millisecond
 )
 
-// WatchRequests calls handle for each new request to a job of the current user. It returns the error of ctx
-// when ctx ends, or another error when the directory can no longer be read.
+// WatchRequests calls handle for each new request to a job of the current user. It returns when ctx is done or the
+// directory can no longer be read, with the error.
 func (d *Dir) WatchRequests(ctx context.Context, id job.ID, handle func(FoundRequest)) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -253,7 +253,7 @@ func (d *Dir) readRequests(w *watcher, id job.ID, handled map[string]bool) (foun
 }
 
 // requestingUsers returns, for each request, the user whose limits apply to the request. All uids without an
-// account count as one user, because a user can have 65,536 of them.
+// account count as one user, because a single user can have 65,536 such uids.
 func (d *Dir) requestingUsers(requests []FoundRequest) (users []int) {
 	for _, a := range requests {
 		user := a.UID
@@ -265,8 +265,8 @@ func (d *Dir) requestingUsers(requests []FoundRequest) (users []int) {
 	return users
 }
 
-// nextRequests returns the requests to handle now: at most one per user in each requestInterval. pause is the
-// time until the next request may be handled. It is 0 if there is none.
+// nextRequests returns the requests to handle now: at most one per user in each requestInterval. pause is the time
+// until the next request may be handled, or 0 if there is none.
 func nextRequests(requests []FoundRequest, users []int, lastTimes map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
 	for i, a := range requests {
 		if before, any := lastTimes[users[i]]; any && now.Sub(before) < requestInterval {

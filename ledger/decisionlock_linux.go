@@ -10,7 +10,7 @@ import (
 
 /*
 A DecisionLock is held while a request decides where its ranks go, so that no two requests decide at the same time.
-It is not a file lock but an entry of our own, because only we can lock that (rule TRUST-17):
+It is not a file lock but an entry in the ledger, because only the current user can lock that file (rule TRUST-17):
 
 	publish our entry, then look for entries of others
 	     published before ours       we wait until it is gone
@@ -19,10 +19,10 @@ It is not a file lock but an entry of our own, because only we can lock that (ru
 	                                 may have taken the lock before ours was published
 	     published after ours        its owner waits for us
 
-The kernel sets the time of publication: it is the last change of the inode, which no user can set back. A request waits
-for each user no longer than HolderWait, however many entries that user publishes. A user who did not release the lock
-in time is recorded in our user directory. For a while, requests do not wait for that user again. So no user can
-delay every start by that time.
+The kernel sets the time of publication, which is the last change of the inode. No user can set that time back. A
+request waits for each user no longer than HolderWait, even if that user publishes many entries. A user who did not
+release the lock in time is recorded in our user directory. For a while, requests do not wait for that user again. So
+no user can delay every start.
 */
 type DecisionLock struct {
 	// Warning is a *LockTimeoutError if we go on without the lock.
@@ -31,8 +31,8 @@ type DecisionLock struct {
 	lockFile *ownFile // nil: the lock could not be published
 }
 
-// LockDecision takes the decision lock. It waits until no other request has it, but no longer than
-// LockWait. It fails only if ctx ends.
+// LockDecision takes the decision lock. It waits until no other request holds the lock, but no longer than
+// LockWait. It fails only if ctx is done.
 func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	name := kindLock + randomName()
 	s, err := d.newUnnamed()
@@ -64,8 +64,8 @@ func (g *DecisionLock) Unlock() {
 	}
 }
 
-// errSameTime is returned when another process has published its entry for the decision lock again in the
-// same clock tick in which this process has published its own.
+// errSameTime is returned if another process has published its entry for the decision lock again, in the same clock
+// tick in which this process has published its own entry.
 var errSameTime = errors.New("another process took it at the same time")
 
 // locksBefore returns the entries for the decision lock that other requests published before s, the oldest
@@ -95,8 +95,8 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, min
 	}
 }
 
-// waitForLocks waits until the entries in earlier are gone or have been waited for long enough. warning is
-// about the first entry that is not gone.
+// waitForLocks waits until the entries in earlier are gone or the time limit for each has passed. warning is about
+// the first entry that is not gone.
 func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (warning, err error) {
 	if len(earlier) == 0 {
 		return nil, nil

@@ -45,10 +45,9 @@ type Dir struct {
 	testWithout struct{ tmpfile, links, inotify bool } // features that tests disable
 }
 
-// Open opens the ledger of the node with this identity (job.Probe.Identity) in
-// dir, or in Default if dir is empty. The directory must be owned by root or the caller, and sticky
-// if others may write to it. If it does not exist, only root creates it. Errors are
-// *UnusableError.
+// Open opens the ledger of the node with this identity (job.Probe.Identity) in dir, or in Default if dir is empty.
+// The directory must be owned by root or the caller, and must be sticky if other users may write to it. If the
+// directory does not exist, Open creates it, but only for root. Any error is an *UnusableError.
 func Open(dir, identity string) (*Dir, error) {
 	if dir == "" {
 		dir = Default
@@ -76,7 +75,7 @@ func Open(dir, identity string) (*Dir, error) {
 // exist.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
-// Path returns the directory and the prefix of this node's entries in it.
+// Path returns the ledger directory together with the prefix of this node's entries in that directory.
 func (d *Dir) Path() string { return d.path + "/" + strings.TrimSuffix(d.prefix, "-") }
 
 func openDir(dir string) (int, error) {
@@ -126,8 +125,8 @@ func checkDir(owner, uid int, mode uint32) error {
 	return nil
 }
 
-// possibleCPUs returns the number of CPUs that this machine can have, or the largest number
-// supported if the kernel does not say.
+// possibleCPUs returns the number of CPUs that this machine can have. If the kernel does not report the number, it
+// returns the maximum number that this program supports.
 func possibleCPUs() int {
 	text, err := os.ReadFile("/sys/devices/system/cpu/possible")
 	_, last, _ := strings.Cut(strings.TrimSpace(string(text)), "-")

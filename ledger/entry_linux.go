@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These are the ages at which leftover files are removed. Leftover are files whose process died before it
-// published them, and entries from before the last boot or from other machines. The process that holds a file
-// updates the file's time every touchEvery.
+// These are the ages at which leftover files are removed. A leftover is a file whose process died before publishing
+// it, or an entry from before the last boot or from another machine. The process that holds a file updates the
+// file's time at intervals of touchEvery.
 const (
 	staleNewAge     = time.Minute
 	staleForeignAge = 30 * 24 * time.Hour // as systemd-tmpfiles for /var/tmp
@@ -207,7 +207,7 @@ func (d *Dir) readEntry(dir int, user userDir, name string, limits *userLimits) 
 	return s, s.readText(fd, int(st.Size))
 }
 
-// maxEntrySize returns the largest size of an entry in bytes. This program writes only smaller files.
+// maxEntrySize returns the maximum size of an entry in bytes. This program writes only smaller files.
 func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	switch {
 	case strings.HasPrefix(name, kindRequest):
@@ -220,8 +220,8 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// maxForeignRanks returns the largest number of ranks in a claim of another user. Rule TRUST-12 allows no
-// more ranks to start on this node.
+// maxForeignRanks returns the maximum number of ranks in a claim of another user. Rule TRUST-12 allows no more
+// ranks to start on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
 // readText reads the text of the entry's file. It returns an error if the text does not begin with the name
@@ -288,7 +288,8 @@ func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	return now, live && err == nil && s.sameFile(now)
 }
 
-// createdAt returns when a file was created, in ns of Unix time, or 0 if the file system does not record it.
+// createdAt returns the time at which a file was created, in ns of Unix time. It returns 0 if the file system does
+// not record that time.
 func createdAt(fd int) int64 {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)

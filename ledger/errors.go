@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// An UnusableError is returned when the ledger directory cannot be used: it does not exist, is not safe,
-// is full, or its file system lacks locks or links. The job may still run,
-// without claims.
+// An UnusableError is returned if the ledger directory cannot be used. The directory may be missing, unsafe or
+// full, or its file system may lack locks or links. The job may still run, without claims.
 type UnusableError struct {
 	Dir string
 	Err error
@@ -23,8 +22,8 @@ func (e *UnusableError) Hint() string {
 	return "needs a local directory that belongs to root and has mode 1777; set ledger in the cluster file"
 }
 
-// A LimitError is returned when some entries were not read, because there are too many (rules TRUST-13,
-// TRUST-14). The entries that were read are valid.
+// A LimitError is returned if some entries were not read because there are too many (rules TRUST-13, TRUST-14). The
+// entries that were read are valid.
 type LimitError struct {
 	Dir  string
 	User string // the user with too many entries; empty: not a single user
@@ -38,9 +37,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has too many files of %s (%s); an administrator can remove them", e.Dir, theUser(e.User), e.Many)
 }
 
-// A LockTimeoutError says that a request continues without the decision lock, because it has waited too long.
-// It is only a warning: two jobs still cannot claim the same CPUs, but each may cause the other to be
-// refused.
+// A LockTimeoutError says that a request continues without the decision lock, because it has waited too long. This
+// is only a warning. Two jobs still cannot claim the same CPUs, but each job may cause the other to be refused.
 type LockTimeoutError struct {
 	User string // the user who holds the lock; empty: no user, see Err
 	Err  error

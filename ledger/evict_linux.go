@@ -16,7 +16,7 @@ import (
 	"remshell/job"
 )
 
-// An EvictionResult says what was done to evict one entry of a job (rule TRUST-19).
+// An EvictionResult says what Evict has done about one entry of a job (rule TRUST-19).
 type EvictionResult struct {
 	Kind      string // "claim" or "ticket"
 	User      string // its owner
@@ -24,15 +24,14 @@ type EvictionResult struct {
 	StillHeld bool   // it is still held
 }
 
-// evictGrace is the time between SIGTERM and SIGKILL for a process that holds an entry. evictTime is how long
-// evicting all entries of a job may take.
+// evictGrace is the time between SIGTERM and SIGKILL for a process that holds an entry. evictTime is the maximum
+// time for evicting all entries of a job.
 const (
 	evictGrace = 3 * time.Second
 	evictTime  = 20 * time.Second
 )
 
-// An OwnerError is returned when the current user may not evict a job. Only the owner of the job and root
-// may.
+// An OwnerError is returned if the current user may not evict a job. Only root and the owner of the job may.
 type OwnerError struct{ User string }
 
 func (e *OwnerError) Error() string {
@@ -89,8 +88,8 @@ func (d *Dir) Evict(ctx context.Context, key job.Key) (done []EvictionResult, er
 	return nil, err
 }
 
-// EvictedBy returns the name of the user who is evicting a job of the current user at this time, or "" if
-// nobody is. Only root and the current user can do so.
+// EvictedBy returns the name of the user who is evicting a job of the current user at this moment, or "" if nobody
+// is. Only root and the current user can evict the job.
 func (d *Dir) EvictedBy(id job.ID) (user string) {
 	d.newReader(nil).readKind(requestNamePrefix(id), func(s entry) {
 		a, _, err := decodeRequest(s.base, s.uid, s.text)
@@ -101,7 +100,8 @@ func (d *Dir) EvictedBy(id job.ID) (user string) {
 	return user
 }
 
-// evictEntry signals the processes that hold an entry, until no process holds it or the time has passed.
+// evictEntry signals the processes that hold an entry, until no process holds the entry or the time limit has
+// passed.
 func (d *Dir) evictEntry(ctx context.Context, s entry) EvictionResult {
 	kind, _, _ := strings.Cut(s.base, "-")
 	e := EvictionResult{Kind: kind, User: d.userName(s.uid), StillHeld: true}

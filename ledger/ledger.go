@@ -1,6 +1,6 @@
 /*
 Package ledger coordinates the jobs of all users on one node: it records claims of CPUs and keeps a queue. There is
-no daemon, only files in a directory that all users share, and locks on them.
+no daemon, only files in a directory that all users share, and locks on these files.
 
 	job A (helper)        directory of all, sticky, mode 1777           job B (helper)
 	  |                                                                      |
@@ -13,15 +13,15 @@ no daemon, only files in a directory that all users share, and locks on them.
 	  |                              inotify -------------> WaitForTurn returns
 
 To publish an entry is to give its file the name by which other processes find it. An entry counts while its file is
-locked. The kernel drops the lock when the holder of the file dies, however it dies. Only the owner of a file can
-lock it in this way, since the lock needs a descriptor opened for writing. An entry of another user is believed only
+locked. The kernel releases the lock when the process that holds the file dies for any reason. Only the owner of a file
+can lock it in this way, since the lock needs a descriptor opened for writing. An entry of another user is believed only
 about that user's own job. Each user has a directory for its entries, so that no user can fill the directory of
 another (rule TRUST-14).
 
-Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. Of two
-claims in conflict, at least one job sees the other's and withdraws its own. The decision lock only makes such
-conflicts rare and the order fair. No user can keep it forever, because it is an entry like all others. Each request
-publishes its own entry, and waits for a limited time for the entries published before (rule TRUST-17).
+Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. If two
+claims conflict, at least one job sees the other's claim and withdraws its own. The decision lock only makes such
+conflicts rare and the order fair. No user can keep the lock forever, because it is an entry like all others. Each
+request publishes its own entry, and waits for a limited time for the entries published before (rule TRUST-17).
 
 The package knows nothing about networks, helpers and plans, and keeps nothing of a job that has ended. On systems
 other than Linux it has the types, but no Dir.
@@ -38,8 +38,8 @@ import (
 	"remshell/job"
 )
 
-// Default is the default ledger directory. It is not a directory of our own below /var/tmp. The first user would own
-// such a directory, and the owner of a sticky directory can remove the files of others.
+// Default is the default ledger directory. It is not a separate directory below /var/tmp, because that would belong
+// to the first user, and the owner of a sticky directory can remove the files of others.
 const Default = "/var/tmp"
 
 // Claim is the content of a file that records which CPUs a job uses. Ticket is the content of a file that
@@ -62,8 +62,8 @@ type OtherClaims struct {
 // Occupancy returns the sum of all claims in o.
 func (o OtherClaims) Occupancy() job.Occupancy { return OccupancyOf(o.Mine, nil).Union(o.OtherUsers) }
 
-// OccupancyOf returns the sum of claims. It leaves out claims for which isIgnored returns true. A nil
-// isIgnored ignores no claim.
+// OccupancyOf returns the sum of claims. It leaves out claims for which isIgnored returns true. If isIgnored is
+// nil, it leaves out no claim.
 func OccupancyOf(claims []Claim, isIgnored func(Claim) bool) job.Occupancy {
 	var t claimSum
 	for _, c := range claims {
@@ -94,8 +94,8 @@ type gangKey struct {
 	party int
 }
 
-// maxGangs is the largest number of gangs of a node that are counted. A claim of a further gang is treated as
-// the claim of a job that is no gang.
+// maxGangs is the maximum number of gangs (jobs that share CPUs in turns) of a node that are counted. A claim of a
+// further gang counts as the claim of a job that is not a gang.
 const maxGangs = 256
 
 // A userCPUs has the number of CPUs that one user has claimed on a node, and the user's oldest claim.
@@ -139,8 +139,8 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// turnCPUs returns the bitmap of CPUs to which a claim is to be added. For a claim of a gang, this is the
-// bitmap of that gang. For any other claim, it is the bitmap of all jobs that are no gangs.
+// turnCPUs returns the bitmap of CPUs to which a claim is to be added. For a claim of a gang, this is the bitmap of
+// that gang. For any other claim, it is the bitmap of all jobs that are not gangs.
 func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
 	if c.Gang == nil {
 		return &t.otherCPUs

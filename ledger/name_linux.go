@@ -31,8 +31,8 @@ a name; only the user can open it. So of two processes that publish a name at on
 // ErrNameTaken is returned by PublishName if the current user has already published the name.
 var ErrNameTaken = errors.New("the name is published already")
 
-// These are limits for published names. Other users may publish as many names as they like, so only a limited
-// number is read.
+// These constants limit published names. Other users may publish any number of names, so only a limited number is
+// read.
 const (
 	maxForeignNames = 16                     // entries of one name that are read of each other user
 	namesLockWait   = 5 * time.Second        // for another process of our user that publishes a name
@@ -44,8 +44,8 @@ const (
 // A HeldName is a name that this process has published. It lasts until Remove is called or this process dies.
 type HeldName struct{ file *ownFile }
 
-// PublishName publishes a name. If private is true, other users can neither find nor read it. It returns
-// ErrNameTaken if the current user has already published the name in a process that still runs. It returns
+// PublishName publishes a name. If private is true, other users can neither find nor read the name. It returns
+// ErrNameTaken if a process of the current user that still runs has already published the name. It returns
 // ErrNameTooLong or *UnusableError if the name cannot be published.
 func (d *Dir) PublishName(ctx context.Context, n Name, private bool) (*HeldName, error) {
 	if err := cmp.Or(checkName(n), checkOwner(n.UID)); err != nil {
@@ -89,10 +89,10 @@ func (h *HeldName) IsPublished() bool {
 	return h.file.fd >= 0 && isFile(h.file.dir, h.file.name, h.file.file)
 }
 
-// FindName looks up a name. It prefers names of the current user; names of other users are found only if
-// anyUser is true. If there are several, it returns the oldest. If the found name belongs to the current user
-// and has Once set, FindName removes it, so that it is found only once. If the error is a *LimitError, the
-// name may exist but could not be read.
+// FindName looks up a name. It prefers names of the current user, and finds names of other users only if anyUser is
+// true. If several are found, it returns the oldest. If the name that it returns belongs to the current user and
+// has Once set, FindName removes the name, so that it is found only once. If the error is a *LimitError, the name
+// may exist but could not be read.
 func (d *Dir) FindName(name []byte, anyUser bool) (found Name, ok bool, err error) {
 	own, err := d.ownNames(nameFilePrefix(name), name)
 	if err != nil {
@@ -207,8 +207,8 @@ func (d *Dir) lockNames(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// tryNamesLock locks the file for lockNames, which it creates if necessary. locked is false if another
-// process holds the lock, or has removed the file meanwhile.
+// tryNamesLock locks the file for lockNames, which it creates if necessary. locked is false if another process
+// holds the lock, or has removed the file in the meantime.
 func tryNamesLock(dir int) (fd int, locked bool, err error) {
 	fd, err = openat(dir, namesLockFile, unix.O_CREAT|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
@@ -230,8 +230,8 @@ func tryNamesLock(dir int) (fd int, locked bool, err error) {
 }
 
 // WatchNames calls changed once when it begins to watch, and then each time names may have been published or
-// removed. It watches names of the current user and, if anyUser is true, of all users. It returns the error
-// of ctx when ctx ends, or another error when the directory can no longer be read.
+// removed. It watches names of the current user and, if anyUser is true, of all users. It returns when ctx is done
+// or the directory can no longer be read, with the error.
 func (d *Dir) WatchNames(ctx context.Context, anyUser bool, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()

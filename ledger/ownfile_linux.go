@@ -74,9 +74,9 @@ func (s *ownFile) create() (err error) {
 	return err
 }
 
-// write replaces the text. If the old text was longer, it truncates the file after writing and not before,
-// because ext4 would then write the file to disk when it is closed (auto_da_alloc in ext4(5)), which takes
-// milliseconds.
+// write replaces the text of the file. If the old text was longer, it truncates the file after writing the new
+// text. If it truncated the file first, ext4 would write the file to disk on closing (auto_da_alloc in ext4(5)),
+// which takes milliseconds.
 func (s *ownFile) write(text []byte) error {
 	for at := 0; at < len(text); {
 		n, err := unix.Pwrite(s.fd, text[at:], int64(at))
@@ -108,10 +108,10 @@ const (
 	privateMode = 0o600
 )
 
-// lock takes a write lock on the file, which shows to others that this process is alive, and makes the file
-// readable for all users. The lock belongs to the open file description and not to the process (F_OFD_SETLK),
-// so that closing another descriptor does not release it. flock(2) would not suffice: every user who may read
-// the file could hold it.
+// lock takes a write lock on the file, which shows other users that this process is alive, and makes the file
+// readable for all users. The lock belongs to the open file description and not to the process (F_OFD_SETLK), so
+// that closing another descriptor does not release the lock. flock(2) would not suffice, since every user who may
+// read the file could take such a lock.
 func (s *ownFile) lock() error {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {
@@ -192,7 +192,7 @@ func (s *ownFile) touchFile() {
 	s.touch.Reset(touchEvery)
 }
 
-// remove removes the file and then unlocks it. In this order, no other process can take it for a leftover
+// remove removes the file and then unlocks it. In this order, no other process can mistake the file for a leftover
 // file. It may be called more than once.
 func (s *ownFile) remove() error {
 	s.mu.Lock()
@@ -212,8 +212,8 @@ func (s *ownFile) remove() error {
 	return err
 }
 
-// writeAndPublish writes and locks the file, and then publishes it: gives it the name under which other users find
-// it. If a step fails, it removes the file.
+// writeAndPublish writes and locks the file, and then publishes it, which gives the file the name by which other
+// users find it. If a step fails, writeAndPublish removes the file.
 func (s *ownFile) writeAndPublish(name string, text []byte) error {
 	err := s.write(text)
 	if err == nil {

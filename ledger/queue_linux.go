@@ -14,8 +14,8 @@ import (
 // recheckEvery is how long a waiting request relies on notifications before it checks the queue itself.
 const recheckEvery = 10 * time.Second
 
-// Tickets returns the tickets in the queue, ordered by number. If the error is a *LimitError, some
-// are missing.
+// Tickets returns the tickets in the queue, ordered by number. If the error is a *LimitError, some tickets are
+// missing.
 func (d *Dir) Tickets() ([]Ticket, error) {
 	l := d.newReader(nil)
 	all, err := l.readTickets()
@@ -110,8 +110,8 @@ func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 	}
 }
 
-// maxTicketTies is how often Enqueue tries again if another request has taken the same number at the same
-// moment.
+// maxTicketTies is the maximum number of times that Enqueue retries because another request has taken the same
+// number at the same moment.
 const maxTicketTies = 100
 
 // nextTicketNumber returns the number for a new ticket, which is behind all tickets in the queue.
@@ -141,12 +141,12 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 }
 
 // ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers, so this list can only
-// become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to
-// jump the queue.
+// become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to jump
+// the queue.
 //
-// If several tickets have taken the same number at the same moment, only the first by name remains, and the
-// others are withdrawn. alone is true if this process has the first one and the others have been withdrawn. A
-// ticket that is not withdrawn was made by a process that has not seen this one's, and counts as earlier.
+// If several tickets have taken the same number at the same moment, only the first by name remains, and the others
+// are withdrawn. alone is true if this process has the first ticket and the others have been withdrawn. A ticket
+// that is not withdrawn was made by a process that had not seen the ticket of this process, and counts as earlier.
 func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
@@ -220,9 +220,9 @@ func (p *QueuePlace) Leave() error {
 	return nil
 }
 
-// WaitForTurn blocks until no live ticket is before this place, or ctx ends. If moved is not nil, it is
-// called with the number of tickets before this place, first at once and then after each change. WaitForTurn
-// does not poll: inotify reports when a file disappears, and only that file is checked.
+// WaitForTurn blocks until no live ticket is before this place, or ctx is done. If moved is not nil, it is called
+// with the number of tickets before this place, first at once and then after each change. WaitForTurn does not
+// poll: inotify reports when a file disappears, and WaitForTurn then checks only that file.
 func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) error {
 	w := newWatcher(p.d)
 	defer w.close()

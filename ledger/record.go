@@ -14,8 +14,9 @@ import (
 	"remshell/job"
 )
 
-// These limit the number and size of one user's files (rule TRUST-14), the number of users, and how many
-// names are read from the ledger directory. If it has more names, user directories are looked up by name.
+// These constants limit the number and size of one user's files (rule TRUST-14), the number of users, and how many
+// names are read from the ledger directory. If the directory has more names, user directories are looked up by
+// name.
 const (
 	maxFiles  = 10_000
 	maxBytes  = 16 << 20
@@ -23,7 +24,7 @@ const (
 	maxListed = 10_000
 )
 
-// These are limits for values in an entry. For comparison, a claim of 100,000 ranks has about 3 MiB.
+// These constants limit values in an entry. For comparison, a claim of 100,000 ranks takes about 3 MiB.
 const (
 	maxText         = 4 << 20   // bytes of a file
 	maxStacksText   = 1 << 20   // bytes of the stacks in a reply
@@ -54,8 +55,8 @@ const (
 	anyLedger   = "remshell-"
 )
 
-// namePrefix returns the common prefix of the user directories of one node. It contains a hash of the node's
-// identity, which distinguishes hosts that share a file system. It is a hash because the identity is secret.
+// namePrefix returns the common prefix of the names of the user directories of one node. It contains a hash of the
+// node's identity, which distinguishes hosts that share a file system. The identity itself is secret.
 func namePrefix(identity string) string {
 	sum := sha256.Sum256([]byte(identity))
 	return anyLedger + hex.EncodeToString(sum[:8]) + "-"
@@ -67,12 +68,11 @@ func ticketName(number int64, random string) string {
 	return fmt.Sprintf("%s%020d-%s", kindTicket, number, random)
 }
 
-// maxClaimSize returns the largest size, in bytes, of a claim with the given number of ranks (rule
-// TRUST-15).
+// maxClaimSize returns the maximum size, in bytes, of a claim with the given number of ranks (rule TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
-// claimText, ticketText and the other types are the texts of the files. Each file begins with its own name.
-// It is ignored if it has another name, such as a hard link, so that no file counts twice and no ticket
+// claimText, ticketText and the other types are the contents of files in the ledger. Each file begins with its own
+// name. A file with another name, such as a hard link, is ignored, so that no file counts twice and no ticket
 // counts under a better number.
 type (
 	claimText struct {
@@ -99,11 +99,11 @@ type (
 	}
 )
 
-// replyStates are the states of ranks in a reply. They are decoded one by one, and only as many as this
-// program writes. Otherwise a large list could take fifty times as much memory as its file.
+// replyStates are the states of ranks in a reply. They are decoded one by one, and only as many as this program
+// writes. Without this limit, a large list could take fifty times as much memory as its file.
 type replyStates []job.NodeRankState
 
-// replyStacks are the stacks in a reply. They are decoded only up to the largest size of a report.
+// replyStacks are the stacks in a reply. They are decoded only up to the maximum size of a report.
 type replyStacks job.StackReport
 
 func (s *replyStacks) UnmarshalJSON(text []byte) error {
@@ -226,7 +226,7 @@ func decodeName(file string, owner int, text []byte) (Name, error) {
 	return n.Name, checkName(n.Name)
 }
 
-// ErrNameTooLong is returned for a published name that is too long, counting its port and value.
+// ErrNameTooLong is returned if a published name, together with its port and value, is too long.
 var ErrNameTooLong = fmt.Errorf("the name is too long: at most %d bytes with its port", maxNameBytes)
 
 // checkName returns an error for a published name that this program does not write.
@@ -313,8 +313,8 @@ func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible returns an error for a claim of another user that is impossible (rule TRUST-15): if a node
-// with the given number of CPUs cannot have such a claim, or if it contains a CPU or GPU twice.
+// checkPlausible returns an error for an impossible claim of another user (rule TRUST-15). A claim is impossible if
+// a node with the given number of CPUs cannot have such a claim, or if the claim contains a CPU or GPU twice.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("the claim is impossible: it has %d ranks in %d bytes", n, size)
@@ -379,10 +379,10 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// nextNumber returns the number after the largest one in present, which is in ascending order. first is the
-// lowest number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never
-// leave such gaps. Otherwise a single file with the largest possible number would block the queue for all
-// users. A user who takes a number far away is overtaken by others instead.
+// nextNumber returns the number after the largest number in present, which is in ascending order. first is the
+// lowest number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never leave
+// such gaps. Without this rule, a single file with the highest possible number would block the queue for all users.
+// A user who takes a number far away is overtaken by others instead.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

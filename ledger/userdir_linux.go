@@ -21,9 +21,9 @@ type userDir struct {
 	uid  int
 }
 
-// listUserDirs returns the user directories of all users. As any user may fill the ledger directory, it is
-// read for a limited time only. If that time is too short, listUserDirs looks up by name the directories of
-// all users who can have a live entry. These are the users who run a process or are in the user database.
+// listUserDirs returns the user directories of all users. The ledger directory is read only until the deadline,
+// since any user may fill it. If the time is too short, listUserDirs looks up by name the directories of all users
+// who can have a live entry. These are the users who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {
@@ -90,9 +90,9 @@ func (d *Dir) runningUsers() (uids []int) {
 	return uids
 }
 
-// checkReadCompletely returns a *LimitError if the entries of a user may be missing. That is so if the
-// directory could not be read to its end, and processes of other users are hidden from this process.
-// Otherwise it returns nil.
+// checkReadCompletely returns a *LimitError if the entries of a user may be missing. Entries may be missing if the
+// directory could not be read to its end and processes of other users are hidden from this process. Otherwise
+// checkReadCompletely returns nil.
 func (d *Dir) checkReadCompletely(names []string) error {
 	var st unix.Stat_t
 	if os.Geteuid() == 0 || unix.Stat(d.procDir+"/1", &st) == nil {
@@ -185,8 +185,8 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 	return -1, s, &UnusableError{d.path, errors.New("mpiexec creates a directory in it, but another process removes that directory again and again")}
 }
 
-// maxOwnDirTries is how often openOwnDir tries. A try fails only if another process changes the directories
-// at the same time.
+// maxOwnDirTries is the maximum number of tries of openOwnDir. A try fails only if another process changes the
+// directories at the same time.
 const maxOwnDirTries = 10
 
 // completeOwnDir opens a directory of the current user that another process has created but to which it has
@@ -207,14 +207,14 @@ func (d *Dir) completeOwnDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// sameTick is the time after which a new directory is sure to have a different time of creation. The kernel
-// counts these times in ticks of 1 to 10 ms.
+// sameTick is the time after which a new directory certainly has a later time of creation. The kernel counts these
+// times in ticks of 1 to 10 ms.
 const sameTick = 20 * time.Millisecond
 
-// otherOwnDir returns the name of the current user's directory if it cannot have the usual name. This is the
-// oldest of the user's directories. If there is none, it creates one with a random part in its name. If
-// several processes do so at the same time, all choose the same directory, because each decides only when no
-// older one can appear.
+// otherOwnDir returns the name of the current user's directory if the usual name is taken. It is the oldest of the
+// user's directories. If there is none, otherOwnDir creates a directory with a random part in its name. If several
+// processes call it at the same time, all choose the same directory, because each decides only when no older one
+// can appear.
 func (d *Dir) otherOwnDir() (name string, err error) {
 	created := ""
 	for {
@@ -238,9 +238,9 @@ func (d *Dir) otherOwnDir() (name string, err error) {
 	}
 }
 
-// oldestOwnDir returns the oldest directory of the current user to which other users cannot write, and its
-// time of creation in ns of Unix time. If several are equally old, it returns the first by name. The name is
-// "" if there is none.
+// oldestOwnDir returns the oldest directory of the current user to which other users cannot write, and its time of
+// creation in ns of Unix time. If several are equally old, it returns the first by name. oldest is "" if there is
+// no such directory.
 func (d *Dir) oldestOwnDir() (oldest string, createdFirst int64) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	for _, s := range all {                              // ordered by name

@@ -39,7 +39,8 @@ func readDatabase(etc string) userDB {
 	return d
 }
 
-// directoryService reports whether the sources in nsswitch.conf(5) include any other than local files and systemd.
+// directoryService reports whether the sources in nsswitch.conf(5) include a source other than local files and
+// systemd.
 func directoryService(sources string) bool {
 	for source := range strings.FieldsSeq(sources) {
 		switch source {
@@ -73,7 +74,7 @@ func fieldAt(fields []string, i int) string {
 // a user can have 65,536 subordinate IDs (rule TRUST-14).
 const noUser = -1
 
-// userOf returns the user whose limits apply to a uid. This is the uid itself, or noUser if it has no
+// userOf returns the user whose limits apply to a uid. It returns the uid itself, or noUser if the uid has no
 // account.
 func (d userDB) userOf(uid int) int {
 	if d.names[uid] != "" {
@@ -90,11 +91,11 @@ func (d userDB) userOf(uid int) int {
 	return noUser
 }
 
-// accountName returns the name of a user in /etc/passwd, or "" if it does not contain the user. User names in
-// other users' files are not used, because they could be false.
+// accountName returns the name of a user in /etc/passwd, or "" if that file does not contain the user. User names
+// in other users' files are not used, because they could be false.
 func (d *Dir) accountName(uid int) string { return d.users().names[uid] }
 
-// userName returns the name of a user, or "uid N" if it has none.
+// userName returns the name of a user, or "uid N" if the user has no name.
 func (d *Dir) userName(uid int) string { return nameOrUID(d.accountName(uid), uid) }
 
 // userLimits counts the files of each user and compares them with the limits. It reads the user database only
@@ -114,7 +115,7 @@ func (l userLoad) plus(m userLoad) userLoad { return userLoad{l.names + m.names,
 
 func (d *Dir) newUserLimits() *userLimits { return &userLimits{d: d, each: make(map[int]userLoad)} }
 
-// countUser adds an entry's size to what its user has so far. It reports whether the user is within the
+// countUser adds the size of an entry to the total of the entry's user. It reports whether the user is within the
 // limits.
 func (l *userLimits) countUser(uid int, m userLoad) bool {
 	if l.all = l.all.plus(m); l.all.exceedsLimit() {
@@ -125,7 +126,7 @@ func (l *userLimits) countUser(uid int, m userLoad) bool {
 	return !l.each[user].exceedsLimit()
 }
 
-// userOf returns the user whose limits apply to a uid. Until readUsers is called, this is the uid itself.
+// userOf returns the user whose limits apply to a uid. Until readUsers is called, it returns the uid itself.
 func (l *userLimits) userOf(uid int) int {
 	if !l.usersRead || uid == os.Geteuid() {
 		return uid

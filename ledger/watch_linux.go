@@ -14,21 +14,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollInterval is how often the directory is read if inotify is not available. By default, a user can have
-// only 128 inotify instances.
+// pollInterval is the interval at which the directory is read if inotify is not available. By default, a user can
+// have only 128 inotify instances.
 const pollInterval = 250 * time.Millisecond
 
-// minLookInterval is the shortest time between two scans of the directory. After a long scan, the pause is
-// lookPauseFactor times its duration, so that a user with many entries that change all the time cannot keep a
-// CPU busy.
+// minLookInterval is the minimum time between two scans of the directory. After a long scan, the pause is
+// lookPauseFactor times the scan's duration, so that a user with many entries that change all the time cannot keep
+// a CPU busy.
 const (
 	minLookInterval = 2 * time.Millisecond
 	lookPauseFactor = 4
 )
 
-// maxWatchedPerUser is the largest number of claims of one user that inotify watches. The kernel limits the
-// number of watches (fs.inotify.max_user_watches). If a user has more claims, the end of a further claim is
-// noticed when its name is removed, or at the next scan.
+// maxWatchedPerUser is the maximum number of claims of one user that inotify watches. The kernel limits the number
+// of watches (fs.inotify.max_user_watches). If a user has more claims, the end of a further claim is noticed when
+// its name is removed, or at the next scan.
 const maxWatchedPerUser = 256
 
 // fileEvents occur when the process that holds a file ends: the only descriptor for writing is closed, or the
@@ -116,7 +116,7 @@ func (w *watcher) addWatch(dir int, path, name string, events uint32) {
 	}
 }
 
-// wait blocks until an event occurs or timeout has passed. It returns an error only if ctx ends.
+// wait blocks until an event occurs or timeout has passed. It returns an error only if ctx is done.
 func (w *watcher) wait(ctx context.Context, timeout time.Duration) (changes, error) {
 	if w.queue == nil {
 		return changes{unknown: true}, sleep(ctx, min(pollInterval, timeout))
@@ -172,10 +172,10 @@ func (w *watcher) parse(buf []byte) changes {
 	return n
 }
 
-// waitUnlocked waits until files that their processes have closed are also unlocked. This is needed because
-// the kernel reports the close shortly before it drops the lock (__fput in fs/file_table.c). A file that
-// remains locked was closed by a process that did not hold it. The time limit is one second for all files
-// together, because one user can close a thousand files.
+// waitUnlocked waits until files that their processes have closed are also unlocked, since the kernel reports the
+// close shortly before it releases the lock (__fput in fs/file_table.c). A file that remains locked was closed by a
+// process that did not hold the file. The time limit is one second for all files together, because one user can
+// close a thousand files.
 func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })
@@ -185,9 +185,9 @@ func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	}
 }
 
-// Watch calls changed once when it begins to watch, and then each time a claim is made or removed on this
-// node. It notices changes within milliseconds, even if the process that held a claim was killed. It returns
-// the error of ctx when ctx ends, or another error when the directory can no longer be read.
+// Watch calls changed once when it begins to watch, and then each time a claim is made or removed on this node. It
+// notices changes within milliseconds, even if the process that held a claim was killed. It returns when ctx is
+// done or the directory can no longer be read, with the error.
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()

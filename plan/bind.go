@@ -76,8 +76,8 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs adds to busy the CPUs that jobs outside this batch job have claimed, provided that enough
-// CPUs remain for demand slots. If too few remain, it returns busy unchanged. The node's ranks then stay
+// avoidClaimedCPUs returns busy with the CPUs added that jobs outside this batch job have claimed, provided that
+// enough CPUs remain for demand slots. If too few remain, it returns busy unchanged. The node's ranks then stay
 // unbound, because they share CPUs with those jobs (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
@@ -102,9 +102,9 @@ func (n *candidate) claimedNote() job.Note {
 			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns
-// the user's map if that can be applied to the node (placement.md 7.3). Otherwise it returns the node's own
-// map, and note says why.
+// cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns the
+// user's map if the node has all CPUs in that map (placement.md 7.3). Otherwise it returns the node's own map, and
+// note says why.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
@@ -125,9 +125,9 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	return s.req.CPUMap, job.Note{}
 }
 
-// bindRoundRobin assigns the free slots of a node to its ranks, in the order of the ranks. widths has the
-// number of slots for each rank. It starts again at the first slot if the slots do not suffice, which happens
-// if ranks share CPUs or the host entry has more slots than the node has CPUs (placement.md 7.2).
+// bindRoundRobin assigns the free slots of a node to its ranks, in the order of the ranks. widths has the number of
+// slots for each rank. If the slots do not suffice, it starts again at the first slot. That happens if ranks share
+// CPUs, or if the host entry has more slots than the node has CPUs (placement.md 7.2).
 func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	free := n.sortUnsharedFirst(slots, pin.FreeSlots(slots, n.busy))
 	if len(free) == 0 {
@@ -156,8 +156,8 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst sorts the free slots. Slots that this job does not use yet come first. For a gang, slots
-// with few other gangs come first.
+// sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it
+// shares CPUs with other jobs in turns), slots with few other gangs come first among these.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {
@@ -228,18 +228,18 @@ func (s *placement) slotDemand(ranks []job.RankPlan) int {
 	return total
 }
 
-// A portionSet stores each distinct RankResources of a plan only once. This saves memory if many ranks run on
-// equal nodes.
+// A portionSet stores each distinct RankResources of a plan only once. This saves memory if many ranks run on equal
+// nodes.
 type portionSet map[portionKey][]*job.RankResources
 
-// A portionKey is a hash key for RankResources. Different resources may have the same key.
+// A portionKey is a hash key for RankResources. Different RankResources may have the same key.
 type portionKey struct{ slot, slots, cpu, cpus int }
 
-// maxPortionsPerKey is the largest number of RankResources that are stored under one key. If there are more,
-// the nodes differ so much that storing values once does not save memory.
+// maxPortionsPerKey is the maximum number of RankResources that are stored under one key. If there are more, the
+// nodes differ so much that storing each value only once does not save memory.
 const maxPortionsPerKey = 8
 
-// intern returns the stored RankResources that is equal to p. If there is none, it stores p.
+// intern returns the stored RankResources that are equal to p. If none are equal, it stores p and returns it.
 func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	key := portionKey{firstOrNone(p.Slots), len(p.Slots), firstOrNone(p.ClaimedCPUs), len(p.ClaimedCPUs)}
 	for _, other := range known[key] {

@@ -26,8 +26,8 @@ type candidate struct {
 	unboundByClaims  bool // its ranks are not bound: other jobs claim CPUs that the batch system granted to this one (RM-20)
 }
 
-// joinNames makes the candidates from the request and the results of the probes. If one machine has two names
-// in the request, it becomes one candidate, and joinNames returns a note (rule HOST-8).
+// joinNames makes the candidates from the request and the results of the probes. If one machine has two names in
+// the request, the two become one candidate, and joinNames returns a note (rule HOST-8).
 func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	seen := make(map[string]int, len(snap.Nodes)) // index into snap.Nodes by name
 	for i, n := range snap.Nodes {
@@ -85,8 +85,8 @@ func candidateFromProbe(def job.NodeDef, probed map[string]int, failed map[strin
 	return s
 }
 
-// applyNodeRules applies the rules that the node's administrator has set on the node (node.toml). The request
-// does not contain these.
+// applyNodeRules applies the rules that the node's administrator has set on the node (node.toml). The request does
+// not contain these rules.
 func (s *candidate) applyNodeRules(policy job.NodePolicy) {
 	if policy.ClosedWhy != "" {
 		s.ClosedWhy, s.Drained = policy.ClosedWhy, policy.Drained
@@ -123,9 +123,9 @@ func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf returns the host entries as indices of candidates. at maps each host of the request to its
-// candidate. If a machine has two names, entries with the second name count only if there is none with the
-// first. This matters for a spawn that uses another name of a node than the job does.
+// entriesOf returns the host entries as indices of candidates. at maps each host of the request to its candidate.
+// If a machine has two names, entries with the second name are used only if no entry has the first name. This
+// matters for a spawn that uses another name of a node than the job does.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {
@@ -148,7 +148,7 @@ func entriesOf(req job.Request, at []int, joined []bool) []int {
 	return entries
 }
 
-// distinctCandidates returns each candidate once, in the order of its first host entry.
+// distinctCandidates returns each candidate in entries once, in the order of the candidate's first host entry.
 func distinctCandidates(entries []int, candidates int) []int {
 	seen := make([]bool, candidates)
 	var once []int
@@ -161,7 +161,8 @@ func distinctCandidates(entries []int, candidates int) []int {
 	return once
 }
 
-// whenIdle returns the candidate as it would be if it were reachable and no job used it (placement.md 6.2).
+// whenIdle returns the candidate as it would be if mpiexec could connect to it and no job used it (placement.md
+// 6.2).
 func (s candidate) whenIdle() candidate {
 	s.Down, s.Occupancy, s.OutsideOccupancy, s.busy = "", job.Occupancy{}, job.Occupancy{}, nil
 	s.free = s.SlotCount()

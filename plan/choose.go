@@ -60,8 +60,8 @@ func (p problem) chooseNodes(found *solution) *Error {
 	return c.refuseSets(waiting)
 }
 
-// useAllNodes places the ranks on any usable nodes. If the job needs contiguous nodes and fits only on
-// scattered ones, the error says why no contiguous nodes can run it.
+// useAllNodes places the ranks on any usable nodes. If the job needs contiguous nodes (neighbors) but fits only on
+// scattered nodes, the error says why no contiguous nodes can run the job.
 func (c *nodeChooser) useAllNodes(found *solution) *Error {
 	groups := []placementGroup{{entries: c.entries}}
 	if !isContiguous(c.req) {
@@ -79,8 +79,8 @@ func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// chooseInPasses tries the possible choices of nodes in order, first without sharing CPUs and then, if that
-// is allowed, with sharing. It returns true as soon as the job fits.
+// chooseInPasses tries the possible choices of nodes in order. The first pass does not let ranks share CPUs. If
+// sharing is allowed, a second pass does. chooseInPasses returns true as soon as the job fits.
 func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	if groups := c.chooseBySet(waiting); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
@@ -110,7 +110,7 @@ func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	return c.mayUseNodesOutsideSets() && c.tryGroups(found, []placementGroup{{entries: c.entries}}, false) == nil
 }
 
-// mayUseNodesOutsideSets reports whether the job may use nodes that are in no set.
+// mayUseNodesOutsideSets reports whether the job may use nodes that are in no node set.
 func (c *nodeChooser) mayUseNodesOutsideSets() bool {
 	return c.req.NodeSet.Policy == "" || c.req.NodeSet.Optional
 }
@@ -175,8 +175,8 @@ func (c *nodeChooser) affinityOf() func(*job.Node) int {
 	}
 }
 
-// nodesHoldRanks reports whether the nodes in members alone can run the given number of ranks. 0 means all
-// ranks of the job. To find out, it places the ranks on these nodes.
+// nodesHoldRanks reports whether the nodes in members alone can run the given number of ranks. If ranks is 0, it
+// stands for all ranks of the job. To find out, nodesHoldRanks places the ranks on these nodes.
 func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	if len(members) == 0 {
 		return false
@@ -247,8 +247,8 @@ func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	return choices
 }
 
-// spanSets returns the placement groups of a job that is divided evenly among several sets. It returns nil if
-// that was not requested or is not possible.
+// spanSets returns the placement groups of a job that is divided evenly among several node sets. It returns nil if
+// the user has not requested that or if it is not possible.
 func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	s := c.req.NodeSet
 	if !s.Plus.SpanEvenly || s.Policy == nodeset.AnyOf || s.Policy == "" || len(c.req.Apps) > 1 || isContiguous(c.req) {
@@ -260,8 +260,8 @@ func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	return groups
 }
 
-// waitsForSet reports whether the job still waits until it fits into one set. It waits until its delay has
-// passed, provided that it would fit into one set of the idle cluster.
+// waitsForSet reports whether the job still waits until it fits into one node set. It waits until its delay has
+// passed, if the job would fit into one node set of the idle cluster.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false
@@ -269,9 +269,9 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster: its name, and those
-// of its members that are candidates now. If one of the present sets has the same members, name is the name
-// of that set. members is nil if no set of the idle cluster could run the job.
+// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members are those nodes
+// of the set that are candidates now, or nil if no set of the idle cluster could run the job. If a present set has
+// the same members, name is the name of the present set.
 func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	idle := c.whenIdle()
 	set, _ := idle.sets.ChooseOne()
@@ -308,8 +308,8 @@ func (c *nodeChooser) whenIdle() *nodeChooser {
 	return idle
 }
 
-// tryGroups places the ranks on placement groups. If the job needs contiguous nodes, it first reduces each
-// group to such nodes. If unshared is true, ranks must not share CPUs.
+// tryGroups places the ranks on placement groups. If the job needs contiguous nodes (neighbors), it first reduces
+// each group to such nodes. If unshared is true, ranks must not share CPUs.
 func (c *nodeChooser) tryGroups(found *solution, groups []placementGroup, unshared bool) *Error {
 	if isContiguous(c.req) {
 		var failed *Error

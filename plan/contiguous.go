@@ -21,9 +21,9 @@ import (
 // file names the nodes.
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
-// makeContiguous changes the problem for a job that needs contiguous nodes (neighbors). Ranks of such a job
-// never share CPUs, whatever the options allow. With the option to overbook, the job gets its nodes
-// exclusively. Its nodes are ordered by ID and not by the sort key.
+// makeContiguous changes the problem for a job that needs contiguous nodes (neighbors). Ranks of such a job never
+// share CPUs, even if an option allows sharing. With the option to overbook, the job gets its nodes exclusively.
+// The nodes are ordered by ID and not by the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)
@@ -32,9 +32,9 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates returns the candidates of the line in ascending order of their IDs, including those that are
-// not free or not in the host list. The line consists of the nodes for applications in all regions that the
-// job may use.
+// lineCandidates returns the candidates of the line in ascending order of their IDs. The line consists of the nodes
+// for applications in all regions that the job may use. It includes nodes that are not free or not in the host
+// list.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -88,9 +88,9 @@ func rankCounts(req job.Request, l placementGroup) []int {
 	return []int{ranks}
 }
 
-// lineCapacities returns the capacity of each node of the line in ranks. It is 0 for nodes outside the
-// placement group. If the job has several apps, the app with the largest capacity counts; whether all apps
-// fit is checked when ranks are placed.
+// lineCapacities returns the capacity, in ranks, of each node of the line. The capacity of nodes outside the
+// placement group is 0. If the job has several apps, the capacity is that for the app with the largest one. Whether
+// all apps fit is checked when ranks are placed.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))
@@ -130,11 +130,11 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 	return failed
 }
 
-// maxBlockingJobs is the largest number of jobs that an error about blocked nodes names.
+// maxBlockingJobs is the maximum number of jobs that an error about blocked nodes names.
 const maxBlockingJobs = 8
 
-// blockingJobs returns a text that names the jobs which use most of the nodes of a line, and says whether
-// each can be moved (survive.md SV-18). movable is the first job that can be moved, or "".
+// blockingJobs returns a text that names the jobs which occupy the most nodes of a line, and says whether each job
+// can be moved (survive.md SV-18). movable is the first job that can be moved, or "".
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {
 		id      job.ID

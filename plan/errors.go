@@ -36,7 +36,7 @@ func (e *Error) Error() string {
 	return e.InputError.Error()
 }
 
-// Hint returns what the user can do.
+// Hint returns what the user can do about the error.
 func (e *Error) Hint() string { return e.Remedy }
 
 // Reasons returns the reasons why nodes are not used, one line for each.
@@ -68,8 +68,8 @@ const (
 	CodeClaimed     = "granted-and-claimed" // by jobs outside this batch job
 )
 
-// FoldReasons returns one line for each reason, with all hosts that have it: "n[3-42]: all 4 CPUs are in
-// use".
+// FoldReasons returns one line for each reason, with the names of all hosts that were rejected for that reason:
+// "n[3-42]: all 4 CPUs are in use".
 func FoldReasons(rejected []job.Note) []string {
 	var lines []string
 	for _, g := range text.Groups(rejected, func(r job.Note) (reason, node string) { return reasonText(r.Code, r.Text), r.Node }) {

@@ -12,8 +12,8 @@ import (
 // This file divides the free CPUs of a node evenly among its ranks (job.RankNeeds.AllCPUs). The choice of
 // a rank's node depends on its CPUsPerRank alone.
 
-// slotsPerRank returns the number of slots of each rank on a node. Each rank gets CPUsPerRank slots. The free
-// slots that remain are divided evenly among ranks that are bound and do not share CPUs.
+// slotsPerRank returns the number of slots of each rank on a node. Each rank gets CPUsPerRank slots. The free slots
+// that remain are divided evenly among those ranks that are bound and do not share CPUs.
 func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
 	widths := make([]int, len(ranks))
 	left, parts := min(len(pin.FreeSlots(slots, n.busy)), n.CPUs()-n.slotsOfOthers()), 0
@@ -35,8 +35,8 @@ func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin
 	return widths
 }
 
-// evenPartNotes returns notes about nodes on which the CPUs are divided evenly among the ranks. They say how
-// many CPUs each rank has, and that ranks share GPUs.
+// evenPartNotes returns notes about nodes on which the CPUs are divided evenly among the ranks. A note says how
+// many CPUs each rank has, and whether ranks share GPUs.
 func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 	least, most, more, seen := 0, 0, false, false
 	for _, p := range plans {

@@ -16,9 +16,9 @@ import (
 //	most = 1   CPUs of at most one gang: party 0, then 2, 1, 3
 //	...        the first that fits
 
-// solveForGang places the ranks of a gang, a job that shares CPUs with others in turns. It prefers free CPUs,
-// and then CPUs with few gangs. party is the party of the gang. The returned problem is the one that was
-// solved or, if none was, the last one that was tried.
+// solveForGang places the ranks of a gang, a job that shares CPUs with other jobs in turns. It prefers free CPUs,
+// and then CPUs that few gangs use. party is the gang's party, which is the number of its turn. solved is the
+// problem that was solved or, if none was, the last problem that was tried.
 func (p problem) solveForGang() (solved problem, found solution, party int, failed *Error) {
 	order, most := p.partyOrder(), p.mostGangs()
 	solved = p.forParty(order[0], 0)
@@ -36,9 +36,9 @@ func (p problem) solveForGang() (solved problem, found solution, party int, fail
 	return solved, found, 0, failed
 }
 
-// partyOrder returns the parties (numbers of gangs) in the order in which they are tried. It reverses the
-// bits of the numbers, as in 0 2 1 3, so that two gangs have parties that are far apart. A spawn has the
-// party of its job.
+// partyOrder returns the parties (numbers of turns of gangs) in the order in which they are tried. It reverses the
+// bits of the numbers, as in 0 2 1 3, so that two gangs have parties that are far apart. A spawn has the party of
+// its job.
 func (p problem) partyOrder() (order []int) {
 	if own := p.req.JobGang; own != nil {
 		return []int{own.Party}
@@ -56,7 +56,7 @@ func (p problem) partyOrder() (order []int) {
 	return order
 }
 
-// mostGangs returns the largest number of gangs that one CPU has.
+// mostGangs returns the maximum number of gangs (jobs that take turns) that share one CPU.
 func (p problem) mostGangs() (largest int) {
 	for i := range p.candidates {
 		for _, gangs := range p.candidates[i].gangsOnCPU() {
@@ -66,7 +66,7 @@ func (p problem) mostGangs() (largest int) {
 	return largest
 }
 
-// gangsOnCPU returns the number of gangs on each CPU that only gangs use.
+// gangsOnCPU returns, for each CPU that only gangs use (jobs that take turns), the number of these gangs.
 func (s *candidate) gangsOnCPU() map[int]int {
 	count := make(map[int]int)
 	for _, g := range s.GangCPUs {
@@ -77,8 +77,8 @@ func (s *candidate) gangsOnCPU() map[int]int {
 	return count
 }
 
-// forParty returns the problem for a gang of the given party. In it, CPUs that at most maxGangs gangs use
-// count as free.
+// forParty returns the problem for a gang of the given party (the number of its turn). In that problem, CPUs that
+// at most maxGangs other gangs use count as free.
 func (p problem) forParty(party, maxGangs int) problem {
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {
@@ -114,8 +114,8 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns the gang that a plan makes of the job, and the other gangs that share its CPUs. It returns
-// an error if the administrators of the nodes have set different terms for gangs.
+// gangOf returns the gang (job that shares CPUs in turns) that the job becomes by a plan, and the other gangs that
+// share its CPUs. It returns an error if the administrators of the nodes have set different terms for gangs.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
@@ -143,10 +143,10 @@ func describeTerms(t job.GangTerms) string {
 	return fmt.Sprintf("%d parties and slices of %v", t.Parties, t.Slice)
 }
 
-// gangMemoryLeft returns how many bytes a gang may use on the candidate. This is 90 % of the memory, less the
-// larger of two values: what other gangs have requested, and what all processes use. Other gangs matter
-// because a stopped gang keeps its memory. known is false if the node has no other gang, or its memory is
-// unknown.
+// gangMemoryLeft returns how many bytes of memory a gang (a job that shares CPUs in turns) may use on the
+// candidate. This is 90 % of the memory, less the larger of two values: what other gangs have requested, and what
+// all processes use. Other gangs count because a stopped gang keeps its memory. known is false if the node has no
+// other gang, or its memory is unknown.
 func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	if total := s.Memory.Total; len(s.GangCPUs) > 0 && total > 0 {
 		return total/10*9 - max(s.GangMemory, total-s.Memory.Available), true
@@ -154,8 +154,8 @@ func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	return 0, false
 }
 
-// gangMemoryCheck rejects a node that has too little memory for another gang. Without --mem-per-rank, a gang
-// is assumed to need the node's memory divided by the number of parties.
+// gangMemoryCheck rejects a node that has too little memory for another gang (a job that shares CPUs in turns).
+// Without --mem-per-rank, a gang is assumed to need the node's memory divided by the number of parties.
 var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	left, known := s.gangMemoryLeft()
 	need := w.memoryPerRank

@@ -54,7 +54,7 @@ func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 // gpuOption returns the option that requests n GPUs for each rank, for messages.
 func gpuOption(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuCapacity returns the number of ranks of an app for which its candidates have free GPUs.
+// gpuCapacity returns for how many ranks of an app the candidates of the app have free GPUs.
 func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	capacity := 0
 	for _, i := range a.candidates {
@@ -117,7 +117,7 @@ func (s *placement) refuseNoGPUs(app job.App) *Error {
 	return &Error{Code: CodeNoGPU, Text: fmt.Sprintf("%s: %s: %s", hostlist.FoldBrief(names), gpuOption(app.GPUs), why), Remedy: remedy, textNamesRejected: true}
 }
 
-// listedCandidates returns the candidates of the host list, each once.
+// listedCandidates returns the candidates of the host list without duplicates.
 func (s *placement) listedCandidates() []int {
 	if s.req.HostEntries == nil {
 		return distinctCandidates(s.candidateOf, len(s.candidates))
@@ -129,8 +129,8 @@ func (s *placement) listedCandidates() []int {
 	return distinctCandidates(candidates, len(s.candidates))
 }
 
-// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. If no such
-// CPUs are left, or a rank has no GPUs, the rank gets the lowest slots that remain.
+// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. If no such CPUs are
+// left, or the rank has no GPUs, the rank gets the slots with the lowest numbers that remain.
 func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	left, gpus := pin.FreeSlots(slots, n.busy), slices.Clone(n.gpus)
 	near := func(numa int) (mine []int) {

@@ -28,8 +28,8 @@ type layoutState struct {
 	confinedToNUMA bool            // ranks of some app must stay inside a NUMA node
 }
 
-// layoutFor returns the layout (mapping, ranking, binding) for a candidate. If the host entry of the
-// candidate has a binding, that binding replaces the job's.
+// layoutFor returns the layout (mapping, ranking, binding) for a candidate. It is the job's layout, but a binding
+// in the candidate's host entry replaces the job's binding.
 func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	if n.Bind != nil {
 		l.Bind = *n.Bind
@@ -37,7 +37,7 @@ func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	return l
 }
 
-// bindingSource returns the binding of a candidate as the user has written it.
+// bindingSource returns the binding of a candidate's ranks as the user has written it.
 func bindingSource(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text
@@ -45,8 +45,8 @@ func bindingSource(n *candidate, l pin.Layout) string {
 	return "--bind-to " + l.Bind.Text
 }
 
-// followsLayout reports whether ranks are placed by a layout. That is so if the job or a host entry has a
-// layout, or if ranks must stay inside a NUMA node.
+// followsLayout reports whether ranks are placed by a layout (mapping, ranking, binding). They are if the job or a
+// host entry has a layout, or if ranks must stay inside a NUMA node.
 func (s *placement) followsLayout() bool {
 	return s.req.Layout.NeedsPool() || confinesToNUMA(s.req) ||
 		slices.ContainsFunc(s.entries, func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).NeedsPool() })
@@ -94,7 +94,8 @@ func missingForLayout(n *candidate, w *requirement) string {
 	return ""
 }
 
-// takeSlots takes slots of candidate i for the next rank. If no slots are free, the rank shares slots.
+// takeSlots takes slots of candidate i for the next rank. If no slots are free, the rank gets slots that other
+// ranks use, too.
 func (l *layoutState) takeSlots(i, width int) {
 	take, ok := l.slotPools[i].TakeSlots(width, l.pprRounds)
 	if !ok {
@@ -160,13 +161,14 @@ func (s *placement) renumberRanks(first int) {
 	}
 }
 
-// A rankOrder is the sort key of a mapped rank for --rank-by: three numbers, then the order of mapping.
+// A rankOrder is the sort key of a mapped rank for --rank-by. It consists of three numbers and, after these, the
+// position in the order of mapping.
 type rankOrder struct {
 	keys        [3]int
 	mappedIndex int
 }
 
-// sortRanks returns the ranks from number first on, in the order that --rank-by says.
+// sortRanks returns the ranks with numbers from first on, in the order that --rank-by requires.
 func (s *placement) sortRanks(first int) []rankOrder {
 	visit := make(map[int]int)     // order of the first rank, by candidate
 	local := make(map[int]int)     // ranks so far, by candidate

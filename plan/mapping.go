@@ -2,19 +2,19 @@ package plan
 
 import "strconv"
 
-// mappingLimit is the largest length of PMI_process_mapping, in bytes, that is safe for every client.
-// MPICH 4.0 and older read it into a buffer of 674 bytes if the limits are 256/64/1024, and crash if it
-// is longer (pmi-wire.md 3.3).
+// mappingLimit is the maximum length of PMI_process_mapping, in bytes, that is safe for every client. MPICH 4.0 and
+// older versions read it into a buffer of 674 bytes if the limits are 256/64/1024, and crash if it is longer
+// (pmi-wire.md 3.3).
 const mappingLimit = 673
 
-// A mappingBlock is one block of PMI_process_mapping: there are ranksPerNode ranks on each of the nodes
-// start, start+1, ... start+nodes-1.
+// A mappingBlock is one block of PMI_process_mapping. It says that ranksPerNode ranks run on each of the nodes
+// start, start+1, ..., start+nodes-1.
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
-// Mapping returns the value of PMI_process_mapping for a group of ranks, which says which ranks share a node.
-// node has a label for the node of each rank; only the equality of labels matters. The result is empty if
-// there are no ranks, or if the value would be too long for clients. The server then replies "not found",
-// which is slower for the clients but correct. Format and algorithm are described in pmi-wire.md 3.1 and 3.2.
+// Mapping returns the value of PMI_process_mapping for a group of ranks, which says which ranks share a node. node
+// has a label for the node of each rank; only the equality of labels matters. The result is "" if there are no
+// ranks, or if the value would be too long for clients. The server then replies "not found", which is correct but
+// slower for the clients. Format and algorithm are described in pmi-wire.md 3.1 and 3.2.
 func Mapping(node []int) string {
 	if len(node) == 0 {
 		return ""
@@ -33,7 +33,8 @@ func Mapping(node []int) string {
 	return ""
 }
 
-// renumber numbers the nodes 0, 1, 2, ... in the order of their first rank.
+// renumber returns node with the labels replaced by the numbers 0, 1, 2, ... in the order in which the labels first
+// occur.
 func renumber(node []int) []int {
 	number := make(map[int]int)
 	labels := make([]int, len(node))
@@ -48,8 +49,8 @@ func renumber(node []int) []int {
 	return labels
 }
 
-// blocks combines labels to blocks: first runs of equal labels, and then runs of the same length on
-// successive nodes.
+// blocks combines labels to blocks. It first forms runs of equal labels. Then it combines runs of the same length
+// on successive nodes.
 func blocks(labels []int) []mappingBlock {
 	var bs []mappingBlock
 	for r := 0; r < len(labels); {
@@ -67,8 +68,8 @@ func blocks(labels []int) []mappingBlock {
 	return bs
 }
 
-// shortestPeriod returns the smallest p for which labels[r] == labels[r mod p] for all r. This is the length
-// minus the longest border (failure function of Knuth, Morris and Pratt).
+// shortestPeriod returns the smallest p for which labels[r] == labels[r mod p] for all r. It is the length of
+// labels minus the length of their longest border (failure function of Knuth, Morris and Pratt).
 func shortestPeriod(labels []int) int {
 	border := make([]int, len(labels))
 	for i := 1; i < len(labels); i++ {

@@ -9,10 +9,10 @@ import (
 	"remshell/sort"
 )
 
-// An assignment says on which candidate one rank runs, and which app it runs.
+// An assignment says on which candidate one rank runs, and to which app the rank belongs.
 type assignment struct{ candidate, app int }
 
-// A placement has the ranks of a job that have been placed so far.
+// A placement holds the ranks of a job that have been placed so far.
 type placement struct {
 	req         job.Request
 	candidates  []candidate
@@ -138,7 +138,7 @@ func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
 	return err
 }
 
-// placeByQuota places n ranks of app a. quota has the largest number of ranks for each candidate.
+// placeByQuota places n ranks of app a. quota has the maximum number of ranks for each candidate.
 func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	switch {
 	case s.req.RoundRobin:
@@ -150,9 +150,9 @@ func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	}
 }
 
-// quotas returns the largest number of ranks for each candidate. If ranks do not share CPUs, this is the
-// capacity (placement.md 5.2). If they do, it is a proportional share of n or, in round-robin order, the
-// limit of the candidate (placement.md 5.4, 5.5).
+// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, this is the capacity
+// (placement.md 5.2). If they do, it is a share of n that is proportional to the node's size or, in round-robin
+// order, the limit of the candidate (placement.md 5.4, 5.5).
 func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	if n <= a.freeCapacity() {
 		return a.capacity, nil
@@ -174,7 +174,7 @@ func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	return s.proportionalShares(a, n, bounds), nil
 }
 
-// An eligibleNodes has the candidates that one app may use, and their capacities for this app.
+// eligibleNodes holds the candidates that one app may use, and their capacities for this app.
 type eligibleNodes struct {
 	app        job.App
 	candidates []int // in the order in which they are filled, each once
@@ -205,8 +205,8 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether the ranks of an app are placed where the batch system has granted tasks.
-// That is so if the batch system has counted tasks and the user has not given a number of ranks (rule RM-6).
+// followsTaskGrant reports whether the ranks of an app are placed where the batch system has granted tasks. They
+// are if the batch system has granted numbers of tasks and the user has not given a number of ranks (rule RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
@@ -226,9 +226,9 @@ func (s *placement) capacityOf(i int, a *eligibleNodes) int {
 	return capacity
 }
 
-// rankLimit returns the largest number of ranks that candidate i may have because of limits other than CPUs
-// (min(M-P, ppn) in placement.md 5.1). These are maxproc, max_slots, memory, NUMA, -ppn and GPUs. limitName
-// is the name of the smallest limit, or "" if there is none.
+// rankLimit returns the maximum number of ranks that candidate i may have because of limits other than CPUs
+// (min(M-P, ppn) in placement.md 5.1). These limits are maxproc, max_slots, memory, NUMA, -ppn and GPUs. limitName
+// is the name of the smallest limit, or "" if there is no limit.
 func (s *placement) rankLimit(i int, app job.App) (limit int, limitName string) {
 	n, limit := &s.candidates[i], math.MaxInt
 	tighten := func(most int, name string) {
@@ -279,9 +279,9 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 // freeCapacity returns how many ranks fit without sharing CPUs (U in placement.md 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user has not given it (rule PLACE-1), each node
-// gets as many ranks as it has free slots or as its limit allows. The result is 0 if the user has given
-// several numbers (-soft) and all are too large.
+// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), each node
+// gets as many ranks as it has free slots or as its limit allows. rankCount returns 0 if the user has given several
+// numbers (-soft) and all are too large.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N
@@ -377,8 +377,9 @@ func (s *placement) regionEntries() (start, end int) {
 	return start, end
 }
 
-// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. After each round
-// it removes the entries of full nodes, so that its time is proportional to the number of ranks plus entries.
+// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. After each round it
+// removes the entries of full nodes, so that it takes time proportional to the number of ranks plus the number of
+// entries.
 func (s *placement) cycleEntries(app, n int, quota []int, start, end int) {
 	mapping, stride := s.req.Layout.Map, 1
 	if mapping.Level == pin.ByNode {
@@ -407,7 +408,7 @@ func (s *placement) cycleEntries(app, n int, quota []int, start, end int) {
 	}
 }
 
-// putRanks places ranks of an app on candidate i.
+// putRanks places the given number of ranks of an app on candidate i.
 func (s *placement) putRanks(app, i, ranks int) {
 	for range ranks {
 		if s.layout != nil {

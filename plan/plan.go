@@ -13,8 +13,8 @@ Make is a pure function: equal arguments give an equal plan, in production, in a
 that exists only in a file. It does not read environment variables or options (package psi does), files,
 or the queue. Section numbers in comments refer to placement.md.
 
-A host entry is one mention of a host in the user's list. Entries may repeat a host. Capacity is the
-number of ranks that fit on a node without sharing CPUs. Written slots are the N of a host entry HOST:N.
+A host entry is one occurrence of a host in the user's list. Several entries may name the same host. Capacity
+is the number of ranks that fit on a node without sharing CPUs. Written slots are the N of a host entry HOST:N.
 */
 package plan
 
@@ -95,9 +95,9 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	return p, nil
 }
 
-// overgrantedNotes returns a warning about hosts on which a batch system has granted more slots than there
-// are usable CPUs. Ranks share CPUs on these hosts, as if the user had written that many slots
-// (rm-integration.md RM-20).
+// overgrantedNotes returns a warning about hosts on which a batch system has granted more slots than the host has
+// usable CPUs. Ranks share CPUs on these hosts, as if the user had written that number of slots (rm-integration.md
+// RM-20).
 func (s *placement) overgrantedNotes() (notes []job.Note) {
 	for i := range s.candidates {
 		n := &s.candidates[i]

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ignoresOtherJobs reports whether the job may use CPUs that other jobs use. It may if it runs only on this
-// machine and does not wait.
+// ignoresOtherJobs reports whether the job may use CPUs that other jobs use. This is allowed if the job runs only
+// on this machine and does not wait.
 func (s *placement) ignoresOtherJobs() bool {
 	return s.req.LocalOnly && !s.req.NoOversubscribe && !s.req.Wait
 }
@@ -20,7 +20,7 @@ func (s *placement) slotsOfOtherJobs(i int) int {
 	return max(0, n.SlotCount()-n.OwnRanks-n.free)
 }
 
-// capacityWithoutOtherJobs returns how many ranks of an app would fit if there were no other jobs.
+// capacityWithoutOtherJobs returns how many ranks of an app would fit on candidate i if there were no other jobs.
 func (s *placement) capacityWithoutOtherJobs(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.freeSlots[i]+s.slotsOfOtherJobs(i), max(1, a.app.CPUsPerRank)))
 }
@@ -37,9 +37,9 @@ func (s *placement) userAllowsSharing() bool {
 	return s.req.Overbook || s.req.ShareOwnCPUs || s.req.Oversubscribe && !s.req.NoOversubscribe
 }
 
-// mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user allows it. If the
-// job runs only on this machine, they also may if the ranks would fit without other jobs, or if the user has
-// not written a number of slots (rule PLACE-4).
+// mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user allows sharing. If the
+// job runs only on this machine, they also may if the ranks would fit without other jobs, or if the user has not
+// written a number of slots (rule PLACE-4).
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false
@@ -60,7 +60,7 @@ func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	return slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots == 0 })
 }
 
-// rankBounds returns the largest number of ranks for each candidate (m in placement.md 5.4). It is the
+// rankBounds returns the maximum number of ranks for each candidate (m in placement.md 5.4). This is the
 // candidate's limit or, on nodes that must not be overbooked, its capacity, but never more than n.
 func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	bounds := make([]int, len(s.candidates))
@@ -76,9 +76,9 @@ func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	return bounds
 }
 
-// proportionalShares returns how many of n further ranks each candidate gets (placement.md 5.4). After that,
-// the numbers of ranks on the nodes, including ranks of earlier apps, are in proportion to the nodes' sizes.
-// A node that already has more ranks gets none.
+// proportionalShares returns how many of n further ranks each candidate gets (placement.md 5.4). As a result, the
+// numbers of ranks on the nodes, including ranks of earlier apps, are in proportion to the nodes' sizes. A node
+// that already has more ranks than its share gets none.
 func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []int {
 	open := slices.Clone(a.candidates)
 	for {
@@ -103,9 +103,9 @@ func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []
 	}
 }
 
-// apportion divides n ranks in proportion to sizes, rounding by largest remainder. bounds has the largest
-// number for each. If two remainders are equal, the one earlier in the list wins (placement.md 5.4). The sum
-// of bounds must be at least n.
+// apportion divides n ranks in proportion to sizes, rounding by largest remainder. bounds has the maximum for each
+// share. If two remainders are equal, the one earlier in the list gets the rank (placement.md 5.4). The sum of
+// bounds must be at least n.
 func apportion(n int, sizes, bounds []int) []int {
 	shares := make([]int, len(sizes))
 	open := make([]int, len(sizes)) // nodes that have not reached their bound
@@ -134,8 +134,8 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder adds to shares the integer part of each open node's share. The nodes with the largest
-// remainders get one more.
+// apportionRemainder adds the integer part of each open node's share to shares. The nodes with the largest
+// remainders get one rank more.
 func apportionRemainder(ranks, total int, open, sizes, shares []int) {
 	left := ranks
 	for _, i := range open {

@@ -42,7 +42,7 @@ func (s *placement) candidatesNamed(hosts []string) []bool {
 	return may
 }
 
-// placeFixedRank places a rank of app a on the node that the rank file names for it. usable and allowed say
+// placeFixedRank places a rank of app a on the node that the rank file names for that rank. usable and allowed say
 // which candidates the app may use.
 func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	fixed := &s.req.FixedPlacements[rank]
@@ -77,7 +77,8 @@ func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	return nil
 }
 
-// allowSharing lets ranks share CPUs if that is allowed. Otherwise it returns an error with the given text.
+// allowSharing lets ranks share CPUs if the user's settings allow that. Otherwise it returns an error with the
+// given text.
 func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, text string) *Error {
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.NoOversubscribe || !allowed {
@@ -150,7 +151,7 @@ func (s *placement) ownersOn(i int) *cpuOwners {
 	return b
 }
 
-// bindFixedCPUs binds the ranks on candidate i to the CPUs that the rank file names. A rank's slots are all
+// bindFixedCPUs binds the ranks on candidate i to the CPUs that the rank file names. The slots of a rank are all
 // slots that contain one of its CPUs.
 func (s *placement) bindFixedCPUs(i int, ranks []job.RankPlan) {
 	n, owners := &s.candidates[i], s.ownersOn(i)
@@ -167,7 +168,7 @@ func (s *placement) bindFixedCPUs(i int, ranks []job.RankPlan) {
 	}
 }
 
-// refuseFixedPlacement returns the error about one line of the rank file. The error shows that line.
+// refuseFixedPlacement returns an error about one line of the rank file. The error shows that line.
 func refuseFixedPlacement(fixed *job.FixedPlacement, code, format string, args ...any) *Error {
 	reason := fmt.Errorf(format, args...).Error()
 	if fixed.Position.File == "" {

@@ -13,9 +13,9 @@ import (
 	"remshell/text"
 )
 
-// chooseRefusal returns the error of a job that cannot start now, or nil. It checks, in the order of
-// placement.md 6.3, whether the job can never start, would overtake waiting requests, or does not fit now.
-// isImpossible reports whether the job can never start; it is called only if the job does not fit.
+// chooseRefusal returns the error for a job that cannot start now, or nil if it can. In the order of placement.md
+// 6.3, it checks whether the job can never start, would overtake waiting requests, or does not fit now.
+// isImpossible reports whether the job can never start. It is called only if the job does not fit.
 func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossible func() bool) *Error {
 	if failed != nil && isImpossible() {
 		failed.Permanent = true
@@ -68,8 +68,8 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	return failed
 }
 
-// undrainHint returns how root may open the rejected nodes that are drained, as the last part of a hint. It is empty
-// if no rejected node is drained.
+// undrainHint returns how root can make the rejected nodes that are drained available again, as the last part of a
+// hint. It returns "" if no rejected node is drained.
 func (p problem) undrainHint(rejected []job.Note) string {
 	const most = 4 // names in the hint
 	var drained []string
@@ -87,8 +87,8 @@ func (p problem) undrainHint(rejected []job.Note) string {
 	return "; or, as root there: mpijob undrain " + strings.Join(drained, " ")
 }
 
-// refuseTooFewNodes returns an error if fewer nodes can be reached than --min-nodes requires, and nil
-// otherwise.
+// refuseTooFewNodes returns an error if mpiexec can connect to fewer nodes than --min-nodes requires. Otherwise it
+// returns nil.
 func (p problem) refuseTooFewNodes() *Error {
 	up := 0
 	for _, i := range distinctCandidates(p.entries, len(p.candidates)) {
@@ -112,8 +112,8 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "give other hosts for it"}
 }
 
-// refuseSharedNodes returns the error for an app that gets no node because of --no-share-hosts: earlier apps
-// use all nodes that it could use.
+// refuseSharedNodes returns the error for an app that gets no node because of --no-share-hosts, since earlier apps
+// use all nodes that the app could use.
 func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	failed := &Error{Code: CodeNoNodes, Remedy: "add hosts, or let app contexts share them: --share-hosts"}
 	if there := len(usable.candidates); apps > there {
@@ -223,8 +223,8 @@ func (s *placement) describeLimits(a *eligibleNodes) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeThreads returns a text that says how many CPUs each rank needs, and which option has requested
-// that. It is empty if each rank needs one CPU.
+// describeThreads returns a text that says how many CPUs each rank needs, and which option has requested this. It
+// returns "" if each rank needs one CPU.
 func (a *eligibleNodes) describeThreads() string {
 	switch {
 	case a.app.CPUsPerRank <= 1:
@@ -255,9 +255,9 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 		verb, allowed, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
 }
 
-// describeConfinement returns a text that says why ranks cannot use some cores of a node. For example,
-// mpiexec may run under taskset or in a batch job. The text is empty if all cores are usable or the user has
-// written a number of slots. reserve is the number of cores that the job leaves free.
+// describeConfinement returns a text that says why ranks cannot use some cores of a node, for example because
+// mpiexec runs under taskset or in a batch job. It returns "" if all cores are usable or the user has written a
+// number of slots. reserve is the number of cores that the job leaves free.
 func describeConfinement(n job.Node, reserve int) string {
 	if n.Slots > 0 {
 		return ""
@@ -265,8 +265,8 @@ func describeConfinement(n job.Node, reserve int) string {
 	return n.UsableCPUs(reserve).String()
 }
 
-// describeConfinements combines the texts of describeConfinement for several nodes to the end of a sentence.
-// Each reason occurs once.
+// describeConfinements combines the texts of describeConfinement for several nodes to the end of a sentence. It
+// contains each reason only once.
 func (s *placement) describeConfinements(candidates []int) string {
 	var why strings.Builder
 	for _, g := range text.Groups(candidates, func(i int) (string, string) {
@@ -279,7 +279,7 @@ func (s *placement) describeConfinements(candidates []int) string {
 	return why.String()
 }
 
-// programName returns the program of an app context as it was given, or "" if there is none.
+// programName returns the program of an app context as the user has given it, or "" if there is none.
 func programName(app job.App) string {
 	if len(app.Argv) == 0 {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A requirement has the resources that one app of the job needs on a node.
+// A requirement lists the resources that one app of the job needs on a node.
 type requirement struct {
 	user            job.User
 	features        []string
@@ -191,8 +191,8 @@ func nameSet(names []string) map[string]bool {
 }
 
 // selectCandidates decides which app may use which candidate (placement.md 3). usable is indexed by app and
-// candidate. rejected has the candidates that no app may use, with the reason, each once and in the order of
-// the list.
+// candidate. rejected lists the candidates that no app may use, with the reason, without duplicates and in the
+// order of the host list.
 func selectCandidates(req job.Request, candidates []candidate, entries []int) (usable [][]bool, rejected []job.Note) {
 	once := distinctCandidates(entries, len(candidates))
 	notes := make([]job.Note, len(candidates))

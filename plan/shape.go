@@ -9,8 +9,7 @@ import (
 	"remshell/text"
 )
 
-// A shapePlacement has the nodes of an app with --shape and the number of ranks on each (which-hosts.md
-// 9.1):
+// A shapePlacement lists the nodes of an app with --shape and the number of ranks on each (which-hosts.md 9.1):
 //
 //	-n 10 --shape 4    capacity 8 3 8    a: 4, c: 4, b: 2    the remainder goes to a node after the last full
 //	                            a b c                        one, else to the first node that was skipped
@@ -20,8 +19,8 @@ type shapePlacement struct {
 	unplaced int   // ranks that no node can take
 }
 
-// placeInShape chooses nodes for n ranks, with shape ranks on each node. order has the candidates in the
-// order in which they are used. capacity has the capacity of each candidate.
+// placeInShape chooses nodes for n ranks, with shape ranks on each node. order lists the candidates in the order in
+// which they are used. capacity is the capacity of each candidate.
 func placeInShape(order []int, capacity []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)
 	full, behind := n/shape, 0
@@ -49,7 +48,7 @@ func (f *shapePlacement) addNode(candidate, ranks int) {
 	f.nodes, f.ranks = append(f.nodes, candidate), append(f.ranks, ranks)
 }
 
-// ranksInShape returns how many ranks of an app may be placed on a node with the given capacity.
+// ranksInShape returns how many ranks of an app with --shape may be placed on a node with the given capacity.
 func ranksInShape(app job.App, capacity int) int {
 	if app.ExactPerNode > 0 {
 		return min(capacity, app.ExactPerNode)
@@ -57,7 +56,7 @@ func ranksInShape(app job.App, capacity int) int {
 	return capacity
 }
 
-// placeShaped places n ranks of app a as its option --shape says.
+// placeShaped places n ranks of app a as the app's option --shape requires.
 func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	if failed := s.refuseFewGPUs(area, n); failed != nil {
 		return failed

@@ -25,7 +25,7 @@ type problem struct {
 	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution has the results of those stages of planning that have succeeded.
+// A solution holds the results of those stages of planning that have succeeded.
 type solution struct {
 	usable     [][]bool // by app and candidate
 	rejected   []job.Note
@@ -96,8 +96,8 @@ func (p problem) hasSolution() bool {
 	return failed == nil
 }
 
-// withIdleNodes returns the problem as it would be if every node of the list were idle and reachable
-// (placement.md 6.2). It drops the sort key, which is irrelevant for whether the job fits.
+// withIdleNodes returns the problem as it would be if every node of the list were idle and mpiexec could connect to
+// it (placement.md 6.2). It drops the sort key, which does not affect whether the job fits.
 func (p problem) withIdleNodes() problem {
 	p.sortMode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)

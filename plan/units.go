@@ -51,7 +51,7 @@ func (s *candidate) slotsInMapOrder(cpuMap []int) []pin.Unit {
 	return slices.DeleteFunc(slices.Clone(units), func(u pin.Unit) bool { return reserved[u.Number] })
 }
 
-// reservedUnits returns the units (cores or hardware threads) that no rank may use: the last ones in the
+// reservedUnits returns the units (cores or hardware threads) that no rank may use. These are the last units in the
 // node's own order.
 func (s *candidate) reservedUnits() pin.BusyUnits {
 	units := s.unitsInMapOrder(s.CPUMap)
@@ -63,8 +63,8 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 }
 
 // busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs is the number of
-// processes of other jobs on the node. Of these, located processes run on the CPUs in cpus; the CPUs of the
-// others are unknown. Reserved units can be busy, too. If slots are threads, all threads of a busy core are
+// processes of other jobs on the node. Of these, located processes run on the CPUs in cpus; the CPUs of the other
+// processes are unknown. Reserved units can be busy, too. If slots are threads, all threads of a busy core are
 // busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)
@@ -153,7 +153,7 @@ func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout,
 	return pin.NewPool(n.Topology, slots, free, layout, width, n.slotsAreThreads())
 }
 
-// confineApp sets for all pools of slots whether ranks of the next app must stay inside NUMA nodes.
+// confineApp tells all pools of slots whether ranks of the next app must stay inside NUMA nodes.
 func (s *placement) confineApp(c pin.Confinement) {
 	if s.layout == nil || !s.layout.confinedToNUMA {
 		return

@@ -1,5 +1,5 @@
 /*
-Package column has the values that helpers report about running jobs, for --ps. Each value is a row of All:
+Package column defines the values that helpers report about running jobs for --ps. Each value is a row of All:
 
 	helper:   Read ---------> job.Claim.Reported
 	wire:                     at most Max
@@ -7,10 +7,10 @@ Package column has the values that helpers report about running jobs, for --ps. 
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
 To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in
-doc/guide/sharing.md ("In these tables RANKS is ..."). Everything else, and the tests of the limits, are made from the row.
-Read gets the files of the node below Source.Root, and must not do any other input or output.
+doc/guide/sharing.md ("In these tables RANKS is ..."). Everything else, and the tests of the limits, are made from the
+row. Read gets the files of the node below Source.Root, and must not do any other input or output.
 
-A value is a number. So a hostile helper can send no text here, and no number larger than Max.
+A value is a number. So a hostile helper can send neither text nor a number larger than Max.
 */
 package column
 
@@ -33,14 +33,14 @@ type Column struct {
 	Text    func(int64) string     // the cell of the table; nil if Title is empty
 }
 
-// None means that a node has no value for a job, or that its helper cannot find it out. Combine is not called for it.
+// None means that a node has no value for a job, or that the node's helper cannot determine the value. Combine is
+// not called for None.
 const None = -1
 
-// All has all columns. Their order is also the order of the values in job.Claim.Reported, and of the columns in the
-// table.
+// All lists all columns. The values in job.Claim.Reported and the columns in the table of --ps have the same order.
 var All = []*Column{&State}
 
-// A Source is a claim on its node, with the data that Column.Read may use.
+// A Source is a claim together with the data of the claim's node that Column.Read may use.
 type Source struct {
 	Claim  job.Claim
 	Age    time.Duration // of the claim
@@ -54,7 +54,7 @@ type Source struct {
 	Root      fs.FS // the root of the node's file system, for proc/PID/...
 }
 
-// A RanksState is the state of all ranks of a claim together.
+// A RanksState is the combined state of all ranks of a claim.
 type RanksState int
 
 // These are the states of a claim's ranks.
@@ -72,7 +72,8 @@ func ReadAll(s Source) (reported []int64) {
 	return reported
 }
 
-// Of returns the column's value in reported, a job.Claim.Reported. It is None if the helper reported too few values.
+// Of returns the column's value in reported, which is a job.Claim.Reported. It returns None if the helper has
+// reported too few values.
 func (c *Column) Of(reported []int64) int64 {
 	if i := slices.Index(All, c); i >= 0 && i < len(reported) {
 		return reported[i]
@@ -98,7 +99,7 @@ func (c *Column) combine(a, b int64) int64 {
 	return math.MaxInt64
 }
 
-// Shown returns the columns that the table and the JSON show.
+// Shown returns the columns that are shown in the table and in the JSON of --ps.
 func Shown() (shown []*Column) {
 	for _, c := range All {
 		if c.Title != "" {

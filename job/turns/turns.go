@@ -1,7 +1,8 @@
 /*
-Package turns decides which of the jobs that share CPUs runs when (--gang). Such a job is a gang, and has a party:
-a number from 0 to P-1. Gangs that share a CPU have different parties. Time is cut into slices, numbered by the
-wall clock. Each slice belongs to one party, and other gangs may run in it if they are in nobody's way:
+Package turns decides which of the jobs that share CPUs runs at a time (--gang). Such a job is a gang, and has a party,
+which is a number from 0 to P-1. Gangs that share a CPU have different parties. Time is divided into slices, which are
+numbered by the wall clock. Each slice belongs to one party, its owner. A gang of another party may run in the slice
+unless it shares a CPU with a gang that is nearer to the owner:
 
 	P = 4                 even cycle    odd cycle
 	slice                 0 1 2 3       4 5 6 7
@@ -9,8 +10,8 @@ wall clock. Each slice belongs to one party, and other gangs may run in it if th
 	gang of party 0       x x           x     x     the owner is away: the gang runs that is nearest to the owner,
 	gang of party 2           x x         x x       counted upwards in even cycles, downwards in odd ones
 
-Each gang decides alone. Two gangs that share a CPU know each other's party, so they decide alike and never run
-together. The package performs no I/O and reads no clock.
+Each gang decides alone. Two gangs that share a CPU know each other's party, so their decisions agree, and they never
+run at the same time. The package performs no I/O and reads no clock.
 */
 package turns
 
@@ -19,8 +20,9 @@ import (
 	"time"
 )
 
-// Runs reports whether a gang runs in slice n. ownParty is its party, competitors has the parties of all gangs that share a
-// CPU with it on any node, and parties is P. ownParty must not be in competitors.
+// Runs reports whether a gang (a job that shares CPUs in turns) runs in slice n. ownParty is the gang's party.
+// competitors lists the parties of all gangs that share a CPU with it on any node, and must not contain ownParty.
+// parties is the number P of parties.
 func Runs(ownParty int, competitors []int, parties int, n int64) bool {
 	p := int64(parties)
 	t, reversed := int(n%p), n/p%2 == 1
@@ -33,14 +35,15 @@ func Runs(ownParty int, competitors []int, parties int, n int64) bool {
 	return !slices.ContainsFunc(competitors, func(c int) bool { return distance(c) <= distance(ownParty) })
 }
 
-// Slice returns the number of the slice of a time, and when it began. length must be positive. Times before 1970 are in
-// slice 0.
+// Slice returns the number of the time slice that contains a time, and when that slice begins. length, the length
+// of each slice, must be positive. Times before 1970 are in slice 0.
 func Slice(at time.Time, length time.Duration) (n int64, start time.Time) {
 	n = max(0, at.UnixNano()) / int64(length)
 	return n, time.Unix(0, n*int64(length))
 }
 
-// Share returns in how many of the 2*P slices of two cycles the gang runs. Both cycles together repeat.
+// Share returns in how many of the 2*P slices of two cycles the gang runs. The sequence of slices repeats after two
+// cycles.
 func Share(ownParty int, competitors []int, parties int) (slices int) {
 	for n := range 2 * int64(parties) {
 		if Runs(ownParty, competitors, parties, n) {

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A View says how a gang shares CPUs, in texts and in JSON.
+// A View describes how a gang (a job that shares CPUs in turns) shares its CPUs, in texts and in JSON.
 type View struct {
 	Party   int           `json:"party"`
 	Parties int           `json:"parties"`
@@ -22,14 +22,14 @@ type View struct {
 	gang job.Gang
 }
 
-// NewView returns the view of a gang that shares CPUs with other gangs.
+// NewView returns the View of gang g, which shares CPUs with the gangs in with.
 func NewView(g job.Gang, with []job.GangJob) *View {
 	v := &View{Party: g.Party, Parties: g.Parties, Slice: g.Slice.Seconds(), With: append([]job.GangJob{}, with...), gang: g}
 	v.Share = float64(Share(g.Party, v.competitors(), g.Parties)) / float64(2*g.Parties)
 	return v
 }
 
-// competitors returns the parties of With. They do not contain the gang's own party.
+// competitors returns the parties of the gangs in With. They do not contain the gang's own party.
 func (v *View) competitors() (parties []int) {
 	for _, other := range v.With {
 		if other.Party != v.Party {
@@ -39,19 +39,19 @@ func (v *View) competitors() (parties []int) {
 	return parties
 }
 
-// RunsAt reports whether the gang runs at a time.
+// RunsAt reports whether the gang runs at the given time.
 func (v *View) RunsAt(at time.Time) bool {
 	n, _ := Slice(at, v.gang.Slice)
 	return Runs(v.Party, v.competitors(), v.Parties, n)
 }
 
-// Percent returns the share, as "50 %".
+// Percent returns the gang's share of the time as a percentage, such as "50 %".
 func (v *View) Percent() string { return fmt.Sprintf("%.0f %%", 100*v.Share) }
 
-// maxNames is the largest number of jobs that String names.
+// maxNames is the maximum number of jobs that String names.
 const maxNames = 4
 
-// String describes the view in one line.
+// String describes in one line how the gang shares its CPUs.
 func (v *View) String() string {
 	if len(v.With) == 0 {
 		return fmt.Sprintf("party %d of %d; no other job shares its CPUs", v.Party, v.Parties)

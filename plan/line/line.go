@@ -2,26 +2,26 @@
 Package line finds contiguous nodes for a job (which-hosts.md 11).
 
 	capacity  4 4 . 4 4 4 . 2 4    the line: nodes by ascending ID; . means none
-	run       ---   -----   ---    nodes with capacity, as many in a row as there are
-	window          ---            the shortest stretch of a run that can run the job
+	run       ---   -----   ---    adjacent nodes with capacity, as many as there are
+	window          ---            the shortest part of a run that can run the job
 
 The package uses only positions and capacities. All functions are pure, and read the line once.
 */
 package line
 
-// A Mode says which run is chosen if several can run a job.
+// A Mode says which run of contiguous nodes is chosen if several runs are large enough for a job.
 type Mode string
 
-// These are the ways to choose among several runs.
+// These are the ways to choose among several runs of contiguous nodes.
 const (
 	First Mode = "first" // the run with the lowest position
 	Best  Mode = "best"  // the run with the smallest window; of equal ones the one with the fewest unused nodes
 )
 
-// Modes has the names of the modes, in the order in which messages list them.
+// Modes lists the names of the modes, in the order in which messages list them.
 var Modes = []string{string(First), string(Best)}
 
-// A Requirement says what a job needs of contiguous nodes.
+// A Requirement says what a job needs from contiguous nodes.
 type Requirement struct {
 	Ranks int // 0 means as many as fit in a run
 	Shape int // ranks on each node but the last; 0 means as many as fit
@@ -32,7 +32,7 @@ type Requirement struct {
 	HoldsJob func(start, end int) bool
 }
 
-// minCapacity returns the least capacity of a node that can belong to a run.
+// minCapacity returns the minimum capacity of a node that can belong to a run.
 func (n Requirement) minCapacity() int {
 	switch {
 	case n.Shape == 0:
@@ -43,7 +43,7 @@ func (n Requirement) minCapacity() int {
 	return min(n.Shape, n.Ranks)
 }
 
-// ranksOn returns the largest number of the job's ranks that a node with the given capacity can have.
+// ranksOn returns the maximum number of the job's ranks that may run on a node with the given capacity.
 func (n Requirement) ranksOn(capacity int) int {
 	if n.Shape > 0 {
 		return min(capacity, n.Shape)
@@ -65,7 +65,8 @@ func (w Window) precedes(other Window) bool {
 	return w.UnusedNodes < other.UnusedNodes
 }
 
-// FindWindow returns the window in which a job is to run. ok is false if no run of nodes is large enough.
+// FindWindow returns the window of contiguous nodes in which a job is to run. ok is false if no run of nodes is
+// large enough.
 func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, ok bool) {
 	if need.Ranks == 0 {
 		longest, capacity := LargestRun(capacities, need)
@@ -84,8 +85,8 @@ func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, o
 	return chosen, ok
 }
 
-// LargestRun returns the run of nodes with the largest capacity, and its capacity in ranks. If several runs
-// have this capacity, it returns the first.
+// LargestRun returns the run of contiguous nodes with the largest capacity, and this capacity in ranks. If several
+// runs have the same capacity, it returns the first.
 func LargestRun(capacities []int, need Requirement) (longest Window, capacity int) {
 	for from, to := range runs(capacities, need.minCapacity()) {
 		sum := 0
@@ -99,7 +100,8 @@ func LargestRun(capacities []int, need Requirement) (longest Window, capacity in
 	return longest, capacity
 }
 
-// runs iterates over the longest possible runs of nodes whose capacity is at least minimum.
+// runs iterates over the runs of adjacent nodes whose capacity is at least minimum. Each run is as long as
+// possible.
 func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	return func(yield func(from, to int) bool) {
 		from := 0
@@ -115,7 +117,7 @@ func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	}
 }
 
-// shortestWindow returns the shortest part of a run that can run the job. If several are equally short, it
+// shortestWindow returns the shortest part of a run that can run the job. If several parts are equally short, it
 // returns the first.
 func (n Requirement) shortestWindow(capacities []int, runStart, runEnd int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {
@@ -143,8 +145,8 @@ func (n Requirement) holdsJob(start, end int) bool {
 	return n.HoldsJob == nil || end > start && n.HoldsJob(start, end)
 }
 
-// shapedWindow returns the window for a job with --shape, in a run of nodes that each have room for a full
-// shape. The window starts with the first node. The node after the run may be used for the remaining ranks.
+// shapedWindow returns the window for a job with --shape, in a run of nodes that each have room for a full shape.
+// The window starts with the first node of the run. The node after the run may be used for the remaining ranks.
 func (n Requirement) shapedWindow(capacities []int, runStart, runEnd int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
 	end := runStart + full

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A Value is the value of one attribute of a node: labels, or a number. The zero value means unknown.
+// A Value is the value of one attribute of a node. It consists of labels, or is a number. The zero value means
+// unknown.
 type Value struct {
 	Labels []string
 	Number Number
@@ -41,7 +42,7 @@ type Kind struct {
 	Probed  bool              // the value comes from a probe; it is unknown for a node that is down
 }
 
-// builtIn has the kinds of those attributes that every cluster has.
+// builtIn lists the kinds of those attributes that every cluster has.
 var builtIn = map[string]Kind{
 	Feature:   {},
 	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "MHZ": oneUnit, "GHZ": 1000 * oneUnit}},
@@ -57,15 +58,15 @@ var builtIn = map[string]Kind{
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
-// plain is the value of Units for numbers that are written without a unit.
+// plain is the value of Units for a kind of numbers that are written without a unit.
 var plain = map[string]Number{"": oneUnit}
 
-// Kinds has the kinds of a cluster's attributes, by name in upper case.
+// Kinds maps the names of a cluster's attributes, in upper case, to their kinds.
 type Kinds map[string]Kind
 
-// KindsOf returns the kinds of all attributes: the built-in ones, and attributes that only this cluster has.
-// local returns the attributes of node i. On all nodes, an attribute must be either text or a number. mixed
-// is the name of the first attribute that breaks this rule, or "".
+// KindsOf returns the kinds of all attributes: the built-in ones, and attributes that only this cluster has. local
+// returns the attributes of node i. An attribute must be a text on all nodes or a number on all nodes. mixed is the
+// name of the first attribute that breaks this rule, or "".
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))
 	for i := range nodes {

@@ -5,9 +5,8 @@ import (
 	"slices"
 )
 
-// Balance returns those of members whose speeds are within the narrowest range of speeds whose nodes can run
-// the ranks. If several ranges are equally narrow, it uses the fastest. If there is no such range, it returns
-// all members.
+// Balance returns those of members whose speeds are in the narrowest range of speeds whose nodes can run the ranks.
+// If several ranges are equally narrow, it uses the fastest. If no range suffices, it returns all members.
 func (c *Chooser) Balance(members []int, ranks int) []int {
 	var bySpeed []int // members with known speed, by ascending speed
 	for _, i := range members {

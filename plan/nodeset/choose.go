@@ -24,7 +24,7 @@ func NewChooser(s Setting, nodes []Node, ranks int, holds func(members []int, ra
 	return &Chooser{Setting: s, Nodes: nodes, Sets: BuildSets(s, nodes), Ranks: ranks, HoldsJob: holds}
 }
 
-// holdsRanks reports whether members can run the ranks. capacity is the total capacity of members.
+// holdsRanks reports whether members can run the given number of ranks. capacity is the total capacity of members.
 func (c *Chooser) holdsRanks(members []int, capacity, ranks int) bool {
 	if c.HoldsJob == nil {
 		return capacity >= ranks
@@ -32,7 +32,7 @@ func (c *Chooser) holdsRanks(members []int, capacity, ranks int) bool {
 	return c.HoldsJob(members, ranks)
 }
 
-// SetFits reports whether a set can run the job.
+// SetFits reports whether the nodes of a set can run the job.
 func (c *Chooser) SetFits(set int) bool {
 	return c.holdsRanks(c.Sets[set].Members, c.Sets[set].Capacity, c.Ranks)
 }
@@ -45,8 +45,8 @@ func (c *Chooser) capacityOf(members []int) (capacity int) {
 	return capacity
 }
 
-// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and those members of the set that the
-// job may use. set is -1 if no set can run the job.
+// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and those members of the set that the job may
+// use. If no set can run the job, set is -1.
 func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {
 		if set = slices.IndexFunc(c.indices(), c.SetFits); set < 0 {
@@ -70,8 +70,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(c.Sets[set].Members)
 }
 
-// UsableMembers returns those of members, the nodes of one set, that the job may use. It returns nil if they
-// cannot run the job.
+// UsableMembers returns those of members, which are the nodes of one set, that the job may use. It returns nil if
+// these nodes cannot run the job.
 func (c *Chooser) UsableMembers(members []int) []int {
 	switch {
 	case !c.HoldsRanks(members, c.Ranks):
@@ -94,12 +94,12 @@ func (c *Chooser) NameOf(members []int, name string) string {
 	return name
 }
 
-// HoldsRanks reports whether some nodes can run a number of ranks.
+// HoldsRanks reports whether the nodes in members can run the given number of ranks.
 func (c *Chooser) HoldsRanks(members []int, ranks int) bool {
 	return c.holdsRanks(members, c.capacityOf(members), ranks)
 }
 
-// UnionName returns the name of the union of all sets: their names joined by "+".
+// UnionName returns the name of the union of all sets, which is the names of the sets joined by "+".
 func (c *Chooser) UnionName() string {
 	names := make([]string, len(c.Sets))
 	for i, set := range c.Sets {
@@ -108,7 +108,7 @@ func (c *Chooser) UnionName() string {
 	return strings.Join(names, "+")
 }
 
-// UnionMembers returns the members of all sets, each once.
+// UnionMembers returns the members of all sets without duplicates.
 func (c *Chooser) UnionMembers() []int {
 	in := make([]bool, len(c.Nodes))
 	for _, set := range c.Sets {
@@ -137,9 +137,8 @@ func (c *Chooser) indices() []int {
 	return all
 }
 
-// OrderForSharing returns the sets in the order in which to try them if ranks share CPUs. For FIRSTOF they
-// are in the order of their indices. For ONEOF, sets with more CPUs come first, because fewer ranks then
-// share a CPU.
+// OrderForSharing returns the sets in the order in which they are tried if ranks share CPUs. For FIRSTOF they are
+// in the order of their indices. For ONEOF, sets with more CPUs come first, because fewer ranks then share a CPU.
 func (c *Chooser) OrderForSharing() []int {
 	if c.Policy == FirstOf {
 		return c.indices()

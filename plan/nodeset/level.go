@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Level is the node-set request of one source, in the form of text. Sources are the cluster file, a class,
-// variables and flags. The zero value requests nothing.
+// A Level is the node-set request of one source, as text. A source is the cluster file, a class, variables or
+// flags. The zero value requests nothing.
 type Level struct {
 	Source         string                  // source of the request, for messages: --node-set, class amd
 	ModifierSource func(key string) string // returns the source of a modifier; if nil, Source is used
@@ -18,7 +18,7 @@ type Level struct {
 	Modifiers map[string]string // texts by key: KeyOptional, ...
 }
 
-// RequestParts is a node-set request as it is written in configuration files.
+// RequestParts is a node-set request in separate parts, as configuration files contain it.
 type RequestParts struct {
 	Policy, Attribute string
 	List              []string
@@ -36,7 +36,8 @@ const (
 // Keys lists the keys of all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults returns the level. Values that it lacks are taken from weaker, another level of the same kind.
+// WithDefaults returns l with values that l lacks taken from weaker. Both levels must be of the same kind of
+// source.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {
@@ -54,7 +55,7 @@ func (l Level) WithDefaults(weaker Level) Level {
 // hasRequest reports whether the level has a request, possibly "none".
 func (l Level) hasRequest() bool { return l.Spec != nil || l.Parts != nil }
 
-// parseRequest parses the request of the level.
+// parseRequest parses the node-set request of the level.
 func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	var r Request
 	var err error
@@ -67,7 +68,7 @@ func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	return r, atSource(l.Source, err)
 }
 
-// requestText returns the request as the user has written it.
+// requestText returns the node-set request as the user has written it.
 func (l Level) requestText() string {
 	if l.Spec != nil {
 		return *l.Spec
@@ -83,7 +84,7 @@ func (l Level) modifierSource(key string) string {
 	return l.ModifierSource(key)
 }
 
-// A SourceError is an error in the request of one source.
+// A SourceError is an error in the node-set request of one source.
 type SourceError struct {
 	Source string
 	*WordError
@@ -91,7 +92,7 @@ type SourceError struct {
 
 func (r *SourceError) Error() string { return r.Source + ": " + r.WordError.Error() }
 
-// atSource adds the source to a *WordError, and returns other errors unchanged.
+// atSource returns a *WordError with the source added, and returns any other error unchanged.
 func atSource(source string, err error) error {
 	if wordErr, is := err.(*WordError); is {
 		return &SourceError{source, wordErr}
@@ -99,7 +100,7 @@ func atSource(source string, err error) error {
 	return err
 }
 
-// Levels has the node-set requests of all sources.
+// Levels holds the node-set requests of all sources.
 type Levels struct {
 	Cluster, Class, Variables, Flags Level
 
@@ -123,8 +124,8 @@ type Setting struct {
 	RequestedDelay time.Duration     // the requested delay if it was above the limit; else 0
 }
 
-// These are the sources of node-set requests, the one that takes precedence first. They are indices of the
-// list that byStrength returns.
+// These are the sources of node-set requests, in descending order of precedence. They are indices of the list that
+// byStrength returns.
 const (
 	flagLevel = iota
 	variableLevel
@@ -134,8 +135,8 @@ const (
 
 func (l Levels) byStrength() []Level { return []Level{l.Flags, l.Variables, l.Class, l.Cluster} }
 
-// parseRequests parses the requests of all levels, the weakest first. It returns the strongest request and
-// the index of its level. strongest is -1 if there is no request.
+// parseRequests parses the requests of all levels, from the lowest to the highest precedence. It returns the
+// request with the highest precedence and the index of its level. strongest is -1 if there is no request.
 func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err error) {
 	strongest = -1
 	for i, level := range slices.Backward(l.byStrength()) {

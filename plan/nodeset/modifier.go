@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Priority says which set is chosen if several fit.
+// A Priority says which node set is chosen if several sets can run the job.
 type Priority string
 
 // These are the ways to choose a node set if several can run the job.

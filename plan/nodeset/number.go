@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// A Number is the numeric value of an attribute, in units of 1/(1024*10^6). With this unit, numbers with six
-// decimals are exact, and so is a memory size in K that is counted in M. Values that would not be exact are
+// A Number is the numeric value of an attribute, in units of 1/(1024*10^6). In this unit, numbers with six decimals
+// are exact, and so is a memory size that is written in K and counted in M. Values that would not be exact are
 // errors. The range is 0 to MaxNumber.
 type Number int64
 
 // oneUnit is the Number that represents 1.
 const oneUnit Number = 1024 * 1_000_000
 
-// MaxNumber is the largest value of an attribute.
+// MaxNumber is the maximum value of a numeric attribute.
 const MaxNumber = 8_000_000_000 * oneUnit
 
-// FromInt converts an integer to a Number. It returns MaxNumber for integers that are too large, and 0 for
-// negative ones.
+// FromInt converts an integer to a Number. It returns MaxNumber for an integer that is too large, and 0 for a
+// negative one.
 func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneUnit))) * oneUnit }
 
 // ParseNumber parses a decimal number with up to six decimals. It also accepts every result of Number.String,
 // which may have more decimals.
 func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
-// NumberFault returns a text that says why a decimal number cannot be a Number.
+// NumberFault returns a text that says why a decimal number cannot be converted to a Number.
 func NumberFault(text string) string {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {
@@ -34,11 +34,12 @@ func NumberFault(text string) string {
 	return "is not from 0 to " + MaxNumber.String()
 }
 
-// maxDecimals is the largest number of decimals that a Number can have. The smallest Number, 10^-6/1024, has
-// 16.
+// maxDecimals is the maximum number of decimals of a Number in decimal notation. The smallest Number, 10^-6/1024,
+// has 16 decimals.
 const maxDecimals = 16
 
-// parseScaled parses a decimal number and multiplies it by unit. It returns false if the result is not exact.
+// parseScaled parses a decimal number and multiplies it by unit. It returns false if the product is not an exact
+// Number.
 func parseScaled(text string, unit Number) (Number, bool) {
 	whole, decimals, point := strings.Cut(text, ".")
 	if whole == "" || point && decimals == "" || len(decimals) > maxDecimals || strings.Trim(whole+decimals, "0123456789") != "" {
@@ -71,15 +72,15 @@ func (n Number) String() string {
 	return text + "." + strings.TrimRight(decimals, "0")
 }
 
-// A Tolerance says by how much the numbers in a set may exceed the smallest number of the set. It is in
-// millionths of that number, and at most MaxTolerance.
+// A Tolerance says by how much the numbers in a node set may exceed the smallest number of the set. It is in
+// millionths of the smallest number, and at most MaxTolerance.
 type Tolerance int64
 
-// MaxTolerance is the largest tolerance. It allows numbers up to eleven times the smallest one.
+// MaxTolerance is the maximum tolerance. With it, numbers may be up to eleven times the smallest number.
 const MaxTolerance Tolerance = 10_000_000
 
-// ParseTolerance parses a tolerance: a number from 0 to 10 with up to six decimals, or a percentage from 0%
-// to 1000% with up to four.
+// ParseTolerance parses a tolerance. It is a number from 0 to 10 with up to six decimals, or a percentage from 0%
+// to 1000% with up to four decimals.
 func ParseTolerance(text string) (Tolerance, bool) {
 	each, digits := oneUnit, text
 	if before, percent := strings.CutSuffix(text, "%"); percent {
@@ -92,7 +93,7 @@ func ParseTolerance(text string) (Tolerance, bool) {
 // String returns the tolerance as a decimal number.
 func (t Tolerance) String() string { return (Number(t) * (oneUnit / 1_000_000)).String() }
 
-// withinTolerance reports whether x <= v * (1 + t), without rounding.
+// withinTolerance reports whether x <= v * (1 + t). It does not round.
 func withinTolerance(x, v Number, t Tolerance) bool {
 	if t == 0 {
 		return x <= v

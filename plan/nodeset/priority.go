@@ -49,8 +49,8 @@ func (c *Chooser) rate(set int) setRating {
 	return r
 }
 
-// slowestSpeed returns the lowest speed among those members of the set that have capacity. It returns 0 if
-// that is unknown.
+// slowestSpeed returns the lowest speed among those members of the set that have capacity. It returns 0 if the
+// speed is unknown.
 func (c *Chooser) slowestSpeed(set int) (slowest Number) {
 	for _, i := range c.Sets[set].Members {
 		if n := &c.Nodes[i]; n.Capacity > 0 && (slowest == 0 || n.Speed < slowest) {
@@ -91,15 +91,15 @@ func (c *Chooser) ranksOnPreferredNodes(set int) (capacity int) {
 	return capacity
 }
 
-// A speedLoss is the total speed that is lost because all ranks run at the speed of the slowest node.
+// A speedLoss is the total speed that nodes lose because all ranks run at the speed of the slowest node.
 type speedLoss struct {
 	speedsKnown bool    // the speeds of all members are known
 	total       uint128 // sum over the ranks of the speed above that of the slowest node
 	first, last Number  // slowest and fastest speed of the nodes used
 }
 
-// speedLossOf computes the lost speed for a set with these members. It fills the members with capacity,
-// slowest first, until all ranks are placed.
+// speedLossOf computes the lost speed for a node set with the given members. It fills those members that have
+// capacity, slowest first, until all ranks are placed.
 func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	if c.Attribute != ProcSpeed {
 		members = slices.Clone(members)
@@ -131,8 +131,7 @@ func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	return l
 }
 
-// A uint128 is an unsigned number with 128 bits. It is used for sums of speeds, which may need more than 64
-// bits.
+// A uint128 is an unsigned integer with 128 bits. It holds sums of speeds, which may need more than 64 bits.
 type uint128 struct{ high, low uint64 }
 
 // maxUint128 is the largest uint128.

@@ -9,8 +9,8 @@ import (
 // A Policy says whether a job may use one node set or several.
 type Policy string
 
-// These are the numbers of node sets that a job may use. An empty policy means that node sets do not
-// matter.
+// These are the policies. A policy says how many node sets a job may use. An empty policy means that node sets do
+// not matter.
 const (
 	OneOf   Policy = "ONEOF"   // one set, the best by a priority
 	AnyOf   Policy = "ANYOF"   // all sets together
@@ -35,7 +35,7 @@ type Request struct {
 	List      []Item // nil means all values that nodes have
 }
 
-// An Item is one value of a list: a label, or the numbers from First to Last.
+// An Item is one value of the list in a request. It is a label, or the numbers from First to Last.
 type Item struct {
 	Label       string
 	First, Last Number
@@ -67,7 +67,7 @@ func (r Request) String() string {
 	return text
 }
 
-// A WordError is returned for an invalid word in a request or a modifier.
+// A WordError is the error for an invalid word in a node-set request or a modifier.
 type WordError struct {
 	Token   string
 	Allowed []string
@@ -82,16 +82,16 @@ func (e *WordError) Error() string {
 	return text + "; allowed: " + strings.Join(e.Allowed, ", ")
 }
 
-// maxLabel is the largest length of a label, in bytes.
+// maxLabel is the maximum length of a label in bytes.
 const maxLabel = 64
 
-// maxItems is the largest number of values in a list.
+// maxItems is the maximum number of values in the list of a request.
 const maxItems = 10_000
 
 // blanks are the characters that may surround words.
 const blanks = " \t\n\r\f\v"
 
-// Parse parses a request that is written as one text. The error is a *WordError.
+// Parse parses a node-set request that is written as one text. The error is a *WordError.
 func Parse(text string, kinds Kinds) (Request, error) {
 	text = trim(text)
 	if strings.EqualFold(text, "none") {
@@ -107,10 +107,10 @@ func trim(text string) string { return strings.Trim(text, blanks) }
 // isSeparator reports whether a character separates the values of a list.
 func isSeparator(c rune) bool { return c == ',' || c == ':' || strings.ContainsRune(blanks, c) }
 
-// SplitList splits a list into its values.
+// SplitList splits the list of a request into its values.
 func SplitList(list string) []string { return strings.FieldsFunc(list, isSeparator) }
 
-// ParseParts parses a request whose policy, attribute and list are given separately. The error is a
+// ParseParts parses a node-set request whose policy, attribute and list are given separately. The error is a
 // *WordError.
 func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, error) {
 	if !slices.Contains(policies, strings.ToUpper(policy)) {
@@ -134,7 +134,7 @@ func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, 
 	return r, nil
 }
 
-// parseItem parses one value of a list.
+// parseItem parses one value of the list in a request.
 func parseItem(word string, kind Kind) (Item, error) {
 	if !kind.Numeric {
 		if word == "" || len(word) > maxLabel || strings.ContainsFunc(word, func(c rune) bool { return !isLabelRune(c) }) {
@@ -164,7 +164,7 @@ func IsLabel(text string) bool {
 	return text != "" && len(text) <= maxLabel && !strings.ContainsFunc(text, func(c rune) bool { return !isLabelRune(c) || c == '*' || c == '?' })
 }
 
-// parseNumber parses a number, which may have one of the units of this kind of attribute.
+// parseNumber parses a number, which may have one of the units that this kind of attribute has.
 func (k Kind) parseNumber(text string) (Number, bool) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	each, known := k.Units[strings.ToUpper(text[len(digits):])]
@@ -174,8 +174,8 @@ func (k Kind) parseNumber(text string) (Number, bool) {
 	return parseScaled(digits, each)
 }
 
-// ParseQuantity parses a number that may have a unit of the built-in attribute name. It returns false if the
-// text is invalid.
+// ParseQuantity parses a number that may have a unit. name is the built-in attribute that determines the units. It
+// returns false if the text is invalid.
 func ParseQuantity(name, text string) (Number, bool) {
 	kind := builtIn[name]
 	if n, ok := kind.parseNumber(text); ok && kind.Numeric {

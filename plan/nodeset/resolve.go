@@ -1,7 +1,8 @@
 package nodeset
 
-// Resolve checks and merges the requests of all levels. The request itself comes from the strongest level
-// that has one. Each modifier comes from the strongest level that sets it. The error is a *SourceError.
+// Resolve checks and merges the node-set requests of all levels. The request itself comes from the level with the
+// highest precedence that has one. Each modifier comes from the level with the highest precedence that sets it. The
+// error is a *SourceError.
 func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	request, strongest, err := l.parseRequests(kinds)
 	if err != nil {
@@ -45,9 +46,9 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	return s, s.setModifiers(tolerance, priority, strongest)
 }
 
-// setModifiers sets tolerance and priority. Not every modifier is possible with every attribute. If a
-// modifier of the class or cluster is impossible with a request from another level, it is ignored. Any other
-// impossible modifier is an error.
+// setModifiers sets tolerance and priority. Not every modifier is possible with every attribute. A modifier of the
+// class or cluster that is impossible with a request from another level is ignored. Any other impossible modifier
+// is an error.
 func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []levelValue[Priority], strongest int) error {
 	tolerance, err := suitableValues(tolerance, strongest, s.toleranceMisfit)
 	if err != nil {
@@ -64,8 +65,8 @@ func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []lev
 	return nil
 }
 
-// toleranceMisfit returns "" if tolerance t is possible for the request. Otherwise it returns which tolerance
-// is allowed instead.
+// toleranceMisfit returns "" if the tolerance t is possible for the request. Otherwise it returns a text that says
+// which tolerance is allowed.
 func (s *Setting) toleranceMisfit(t Tolerance) string {
 	if s.Policy == "" || s.Attribute == ProcSpeed || t == 0 {
 		return ""
@@ -73,8 +74,8 @@ func (s *Setting) toleranceMisfit(t Tolerance) string {
 	return "0: a tolerance is for " + ProcSpeed
 }
 
-// priorityMisfit returns "" if priority p is possible for the request. Otherwise it returns for which
-// attributes p is allowed.
+// priorityMisfit returns "" if the priority p is possible for the request. Otherwise it returns a text that says
+// for which attributes p is allowed.
 func (s *Setting) priorityMisfit(p Priority) string {
 	speeds := s.Policy == "" || s.Attribute == ProcSpeed
 	switch {
@@ -93,8 +94,8 @@ type levelValue[T any] struct {
 	source, text string
 }
 
-// levelValues parses the values that all sources have for one modifier, and returns them with the strongest
-// source first. It checks all values, except those of variables if a flag gives a value.
+// levelValues parses the values that all sources have for one modifier, and returns them in descending order of
+// precedence. It checks all values, except those of variables if a flag gives a value.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {
@@ -115,8 +116,8 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 	return all, nil
 }
 
-// suitableValues returns those values of a modifier that are possible for the request. mismatch returns ""
-// for a possible value, and otherwise what is allowed instead.
+// suitableValues returns those values of a modifier that are possible for the request. mismatch returns "" for a
+// possible value, and otherwise a text that says what is allowed.
 func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) string) (suitable []levelValue[T], err error) {
 	for _, v := range all {
 		allowed := mismatch(v.value)
@@ -129,7 +130,8 @@ func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) 
 	return suitable, nil
 }
 
-// setStrongest stores the value of the strongest level, and the source of this value, if there is one.
+// setStrongest stores the value of the level with the highest precedence in *target, and records the source of this
+// value. If all is empty, it does nothing.
 func setStrongest[T any](s *Setting, target *T, all []levelValue[T], key string) {
 	if len(all) > 0 {
 		*target, s.Origins[key] = all[0].value, all[0].source

@@ -8,7 +8,7 @@ import (
 	"remshell/hostlist"
 )
 
-// A Node has the data that this package needs about a candidate.
+// A Node holds the data that this package needs about a candidate.
 type Node struct {
 	Value    Value // of the requested attribute
 	Global   bool  // member of every set of FEATURE
@@ -18,7 +18,7 @@ type Node struct {
 	Affinity int // -1 to avoid, 0, or 1 to prefer
 }
 
-// A Set is a node set: the nodes that share a label, or whose numbers are in one range.
+// A Set is a node set. Its nodes have a label in common, or numbers in the same range.
 type Set struct {
 	Name     string
 	Members  []int // indices into the nodes; sorted by number, if numeric, else by index
@@ -34,7 +34,7 @@ func BuildSets(s Setting, nodes []Node) []Set {
 	return labelSets(s, nodes)
 }
 
-// A numberLine has the nodes for which a numeric attribute is known, sorted by the attribute's value.
+// A numberLine holds the nodes for which a numeric attribute is known, sorted by the attribute's value.
 type numberLine struct {
 	nodes           []int
 	values          []Number // the distinct numbers, ascending
@@ -60,8 +60,8 @@ func newNumberLine(nodes []Node) numberLine {
 	return l
 }
 
-// setOf returns the set of nodes whose numbers are between first and last. t is the tolerance by which
-// numbers may exceed last.
+// setOf returns the node set of the nodes whose numbers are from first to last. t is the tolerance by which numbers
+// may exceed last.
 func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	low, _ := slices.BinarySearch(l.values, first)
 	high, _ := slices.BinarySearchFunc(l.values, last, func(v, last Number) int {
@@ -74,8 +74,8 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the index after the last node whose number is among the lowest ones. values is how many
-// different numbers count as lowest.
+// endOf returns the index after those nodes that have the lowest numbers. values is how many different numbers
+// count as lowest.
 func (l *numberLine) endOf(values int) int {
 	if values == 0 {
 		return 0
@@ -83,7 +83,7 @@ func (l *numberLine) endOf(values int) int {
 	return l.ends[values-1]
 }
 
-// numberSets returns the sets of a numeric attribute.
+// numberSets returns the node sets of a numeric attribute.
 func numberSets(s Setting, nodes []Node) []Set {
 	l := newNumberLine(nodes)
 	var sets []Set
@@ -124,7 +124,7 @@ func (s *Setting) wholeRange() Item {
 	return whole
 }
 
-// toleranceOf returns the tolerance for an item of the list. A range has no tolerance.
+// toleranceOf returns the tolerance for an item of the list. It returns 0 for a range.
 func (s *Setting) toleranceOf(item Item) Tolerance {
 	if item.First != item.Last {
 		return 0
@@ -132,8 +132,8 @@ func (s *Setting) toleranceOf(item Item) Tolerance {
 	return s.Tolerance
 }
 
-// foldLabel returns a label in the form that is used for comparisons. If this kind of attribute ignores case,
-// it is in lower case.
+// foldLabel returns a label in the form that is used for comparisons. This is lower case if this kind of attribute
+// ignores case.
 func (k Kind) foldLabel(label string) string {
 	if k.AnyCase {
 		return strings.ToLower(label)
@@ -213,7 +213,8 @@ func (s *Setting) labelNames(spelling map[string]string) []string {
 	return names
 }
 
-// matches reports whether a label matches a pattern. ? matches any character, and * any number of them.
+// matches reports whether a label matches a pattern. "?" matches any character, and "*" matches any number of
+// characters.
 func matches(pattern, label string) bool {
 	star, after := -1, 0 // the last * seen, and the position in label that it is matched up to
 	p := 0
@@ -235,8 +236,9 @@ func matches(pattern, label string) bool {
 	return strings.Trim(pattern[p:], "*") == ""
 }
 
-// UnusedValues returns the values of the list that no node has, in their order. Patterns are skipped. For
-// ANYOF, a list of numbers stands for one range; its ends count as used if a node is within the range.
+// UnusedValues returns the values of the list that no node has, in the order of the list. Patterns are skipped. For
+// ANYOF, a list of numbers stands for one range, and both ends of the range count as used if the number of any node
+// is within the range.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil

@@ -2,16 +2,16 @@ package nodeset
 
 import "slices"
 
-// A Part is one of several sets among which a job is divided, with the members that the job uses.
+// A Part is one of several node sets among which a job is divided, with those members of the set that the job uses.
 type Part struct {
 	Set     int
 	Members []int
 	Ranks   int
 }
 
-// Span divides the job evenly among as few sets as possible. The numbers of ranks in the parts differ by at
-// most one. It returns nil if there is none. The search does not backtrack: if sets overlap, it may miss a
-// span.
+// Span divides the job evenly among as few node sets as possible. The numbers of ranks in the parts differ by at
+// most one. It returns nil if no division is found. The search does not backtrack, so it may miss a division if
+// sets overlap.
 //
 //	line = sets with capacity, by the key of the priority
 //	for k = 2 .. min(number of sets, np):
@@ -42,7 +42,7 @@ func count(sets []int, match func(int) bool) (n int) {
 	return n
 }
 
-// setsToSpan returns the sets that have capacity, in the order in which they are tried.
+// setsToSpan returns the node sets that have capacity, in the order in which Span tries them.
 func (c *Chooser) setsToSpan() []int {
 	sets := slices.DeleteFunc(c.indices(), func(set int) bool { return c.Sets[set].Capacity == 0 })
 	if c.Policy == FirstOf || c.Priority == FirstFit || c.Priority == MinLoss || c.Priority == ByAffinity {
@@ -56,7 +56,7 @@ func (c *Chooser) setsToSpan() []int {
 	return sets
 }
 
-// spanOver divides the job evenly among k of the sets. It returns nil if that is not possible.
+// spanOver divides the job evenly among k of the given sets. It returns nil if that is not possible.
 func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	taken := make([]bool, len(c.Nodes))
 	for i := range c.Nodes {
@@ -91,8 +91,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	return parts
 }
 
-// membersForPart returns the members of a set that are not used yet, if they can run the given number of
-// ranks. Otherwise it returns nil.
+// membersForPart returns those members of a set that no other part uses. It returns nil if these members cannot run
+// the given number of ranks.
 func (c *Chooser) membersForPart(set, ranks int, isUsed []bool) []int {
 	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return isUsed[i] })
 	if !c.holdsRanks(members, c.capacityOf(members), ranks) {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// MaxTime is the longest time that ParseTime accepts, which is 10,000 days.
+// MaxTime is the maximum time that ParseTime accepts, which is 10,000 days.
 const MaxTime = 10_000 * day
 
 const day = 24 * time.Hour
 
-// ParseTime parses a time of at most MaxTime. It can be a number of seconds, a text such as 90s, 5m or 1h30m,
-// or [[DD:]HH:]MM:SS.
+// ParseTime parses a time of at most MaxTime. The text is a number of seconds, a time with units such as 90s, 5m or
+// 1h30m, or [[DD:]HH:]MM:SS.
 func ParseTime(text string) (time.Duration, bool) {
 	switch {
 	case strings.Contains(text, ":"):
@@ -23,8 +23,8 @@ func ParseTime(text string) (time.Duration, bool) {
 	return parseUnits(text)
 }
 
-// multiplyTime parses an integer and multiplies it by unit. It returns false if the text is no integer or the
-// result is too large.
+// multiplyTime parses an integer and multiplies it by unit. It returns false if the text is not an integer or the
+// product is too large.
 func multiplyTime(digits string, unit time.Duration) (time.Duration, bool) {
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
 		return 0, false
@@ -52,7 +52,8 @@ func parseClock(text string) (sum time.Duration, ok bool) {
 	return sum, sum <= MaxTime
 }
 
-// parseUnits parses a time such as 1h30m: hours, minutes and seconds in this order, each with its letter.
+// parseUnits parses a time such as 1h30m, which consists of hours, minutes and seconds in this order, each with its
+// letter.
 func parseUnits(text string) (sum time.Duration, ok bool) {
 	rest := text
 	for _, u := range []struct {

@@ -25,8 +25,8 @@ import (
 // OutsideDomain is used as the region number of a node that belongs to no region in which jobs run.
 const OutsideDomain = -1
 
-// flavors lists the flavors that a node may have: operating system (os), support (su), applications (ap).
-// This is their order in a signature.
+// flavors lists the flavors that a node may have, in the order of a signature: operating system (os), support (su),
+// applications (ap).
 var flavors = []string{"os", "su", "ap"}
 
 // Signature returns the flavors of a node as one text, in the order os, su, ap. For a node without
@@ -42,7 +42,7 @@ func Signature(nodeFlavors []string) string {
 // flavors at all.
 func RunsRanks(flavors []string) bool { return flavors == nil || slices.Contains(flavors, "ap") }
 
-// A Domain has the regions of a cluster in which jobs run, in order. The zero value means that the
+// A Domain is the ordered list of those regions of a cluster in which jobs run. The zero value means that the
 // cluster has no regions.
 type Domain struct {
 	regions           []job.Region   // in the order of the domain
@@ -52,8 +52,8 @@ type Domain struct {
 	regionOfSignature map[string]int // index in the file, by signature
 }
 
-// New returns the domain of a cluster. regions has all regions in the order of the cluster file. names has
-// the regions in which jobs run, in their order. If names is nil, jobs run in all regions.
+// New returns the domain of a cluster. regions lists all regions in the order of the cluster file. names lists the
+// regions in which jobs run, in the order of the domain. If names is nil, jobs run in all regions.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {
@@ -87,8 +87,8 @@ func setFirst(numbers map[string]int, key string, number int) {
 // HasRegions reports whether the cluster has regions.
 func (d Domain) HasRegions() bool { return d.names != nil }
 
-// RegionOf returns the number of a node's region in the domain, or OutsideDomain, and the region's name.
-// name is empty if the node is in no region.
+// RegionOf returns the number of a node's region in the domain, and the region's name. number is OutsideDomain if
+// the domain does not contain the region. name is "" if the node is in no region.
 func (d Domain) RegionOf(n *job.NodeDef) (number int, name string) {
 	first, found := d.regionOfSignature[Signature(n.Flavors)]
 	for _, name := range append([]string{n.Name}, n.Aliases...) {
@@ -116,14 +116,15 @@ func (d Domain) Names() []string {
 	return names
 }
 
-// A GateRequest has the properties of a job that gates check. A gate is a condition of a region for jobs.
+// A GateRequest contains the properties of a job that gates check. A gate is a condition that a job must meet to
+// use a region.
 type GateRequest struct {
 	User  job.User
 	Class string // empty if it has none
 	CPUs  int    // CPUs of all ranks; 0 if the number of ranks is not known
 }
 
-// A Size is the number of CPUs of some regions.
+// A Size is the number of CPUs of one or more regions.
 type Size struct {
 	CPUs    int
 	Unknown bool // there may be more: the size of some node is not known
@@ -186,7 +187,7 @@ func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	return d.JudgeGates(request, sizes)
 }
 
-// NeedsSize reports whether the number of CPUs of a region must be known. That is so if a later region only
+// NeedsSize reports whether the number of CPUs of a region must be known. It must be known if a later region only
 // accepts jobs that are larger than all regions before it.
 func (d Domain) NeedsSize(number int) bool {
 	return number >= 0 && slices.ContainsFunc(d.regions[number+1:], func(r job.Region) bool {
