@@ -4,8 +4,7 @@ Package machine decides when a job makes no progress. It performs no I/O and rea
 	helper:   a Sample of /proc, some in each --hang time --Tracker--> Report: how long nothing has changed on the node
 	mpiexec:  Reports of all nodes --Watch--> read all stacks, four times --Watch--> tell the user, or wait twice as long
 
-A job makes progress in doubt: a rank that computes, sleeps for a time, waits for the user or is traced by a debugger goes
-on by itself, and so does a rank whose stack has changed between two readings.
+In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a time, waits for the user or is traced by a debugger is assumed to continue by itself, and so is a rank whose stack has changed between two readings.
 */
 package machine
 
@@ -15,7 +14,7 @@ import (
 	"time"
 )
 
-// A Sample is what the processes of a node's ranks have done so far.
+// A Sample contains counters of what the processes of a node's ranks have done so far.
 type Sample struct {
 	At        time.Time
 	Signature uint64 // changes with the processes, their bytes read and written, and the PMI states of ranks
@@ -24,14 +23,14 @@ type Sample struct {
 	Ranks     map[int]RankSample
 }
 
-// A RankSample is what the processes of one rank have done so far.
+// A RankSample contains counters of what the processes of one rank have done so far.
 type RankSample struct {
 	CPU    time.Duration // of all its processes
 	Wakeup uint64        // how often its main thread has gone to sleep in the kernel
 	Sleeps bool          // its main thread sleeps for a time
 }
 
-// A Report says that nothing has changed on a node. The zero Report says that something has.
+// A Report says for how long nothing has changed on a node. The zero Report says that something has changed.
 type Report struct {
 	For   time.Duration // how long nothing has changed
 	PMI   bool
@@ -39,7 +38,7 @@ type Report struct {
 	Awake []int // ranks that have used a CPU, or have been awake at times, or sleep for a time
 }
 
-// A Tracker makes the reports of a node from samples.
+// A Tracker compares the samples of a node and makes reports of them.
 type Tracker struct {
 	After time.Duration // as in Policy
 
@@ -49,11 +48,11 @@ type Tracker struct {
 	reported bool     // the last report says that nothing has changed
 }
 
-// awakeShare is the part of a CPU that a rank must use to be awake.
+// awakeShare is the part of a CPU's time that a rank must use to count as awake.
 const awakeShare = 0.01
 
-// Add adds a sample. If reading is true, it was requested, and the stacks of ranks are read after it. If send is true, the
-// report is for mpiexec. next is when to take the next sample.
+// Add adds a sample. reading says that mpiexec has requested the sample and reads the stacks of ranks after
+// it. send says that r must be sent to mpiexec. next is the time until the next sample.
 func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
 	if t.changed.IsZero() || s.Signature != t.last.Signature {
 		t.changed, t.earlier = s.At, nil
@@ -76,8 +75,8 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that have been awake in about the last time of this length. Ranks for which that is unknown are
-// among them.
+// awake returns the ranks that have used enough CPU time, during about the last window, to count as awake. It
+// includes ranks for which that is unknown.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	var base Sample
 	for _, s := range t.earlier {

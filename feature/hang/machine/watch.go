@@ -8,19 +8,21 @@ import (
 	"remshell/job"
 )
 
-// A Policy says what is watched.
+// A Policy says how a job is watched.
 type Policy struct {
 	After time.Duration // how long nothing changes before that is reported
 	Plain bool          // also programs that do not call PMI
 }
 
-// rounds is how many times the stacks are read before a report. In between, ranks that seem to hang may move.
+// rounds is how many times the stacks are read before a job is reported. Ranks that only seem to hang may
+// continue between two readings.
 const rounds = 4
 
 // spacing returns the time between two readings.
 func spacing(after time.Duration) time.Duration { return min(after/30, 2*time.Second) }
 
-// A Watch decides about one attempt of a job. Its methods take the present time.
+// A Watch decides whether one attempt of a job (one run of all ranks) makes progress. The current time is a
+// parameter of its methods.
 type Watch struct {
 	Policy
 	nodes     map[int]*node // by key; those without ranks are not there
@@ -32,14 +34,14 @@ type Watch struct {
 	since     time.Time // when something changed last on any node, as of the first reading
 }
 
-// A node is what a node has reported.
+// A node contains what a node has reported.
 type node struct {
 	Report
 	at    time.Time
 	since time.Time // when something changed last; unset: it changes
 }
 
-// NewWatch returns the Watch of a job that runs on nodes with these keys.
+// NewWatch returns the Watch of a job that runs on nodes with the given keys.
 func NewWatch(p Policy, nodes []int) *Watch {
 	w := &Watch{Policy: p, nodes: make(map[int]*node)}
 	for _, key := range nodes {
@@ -48,7 +50,7 @@ func NewWatch(p Policy, nodes []int) *Watch {
 	return w
 }
 
-// AddNode adds a node, on which ranks are started. It does nothing if the node is there.
+// AddNode adds a node on which ranks are started. It does nothing if the Watch has the node already.
 func (w *Watch) AddNode(key int) {
 	if w.nodes[key] == nil {
 		w.nodes[key] = new(node)
@@ -56,7 +58,7 @@ func (w *Watch) AddNode(key int) {
 	}
 }
 
-// RemoveNode removes a node on which no ranks run any more.
+// RemoveNode removes a node that runs no more ranks.
 func (w *Watch) RemoveNode(key int) {
 	if w.nodes[key] != nil {
 		delete(w.nodes, key)
@@ -82,7 +84,7 @@ func (w *Watch) AddReport(key int, r Report, now time.Time) {
 	n.Report, n.at = r, now
 }
 
-// Suspend says that the ranks are stopped, or run again.
+// Suspend records that the ranks were stopped, or that they run again.
 func (w *Watch) Suspend(stopped bool, now time.Time) {
 	if w.suspended && !stopped {
 		w.resumed = now
@@ -91,10 +93,11 @@ func (w *Watch) Suspend(stopped bool, now time.Time) {
 	w.suspended = stopped
 }
 
-// progress forgets what was found so far, because something has changed.
+// progress starts to watch from the beginning, because something has changed.
 func (w *Watch) progress() { w.doublings, w.round = 0, 0 }
 
-// quietSince returns when something has changed last. quiet is false if something changes, or if the job is not watched now.
+// quietSince returns when the last change was. quiet is false if there are still changes, or if the job is
+// not being watched at present.
 func (w *Watch) quietSince() (since time.Time, quiet bool) {
 	since = w.resumed
 	pmi := w.Plain
@@ -110,8 +113,8 @@ func (w *Watch) quietSince() (since time.Time, quiet bool) {
 	return since, pmi && !w.suspended && len(w.nodes) > 0
 }
 
-// NextReading says whether the stacks are to be read now. Otherwise it returns when to ask again; the zero time means after
-// the next change.
+// NextReading reports whether the stacks must be read now. If not, next is the time at which NextReading must
+// be called again. The zero time means after the next change.
 func (w *Watch) NextReading(now time.Time) (read bool, next time.Time) {
 	since, quiet := w.quietSince()
 	if !quiet || w.reading {
@@ -125,7 +128,7 @@ func (w *Watch) NextReading(now time.Time) (read bool, next time.Time) {
 	return true, time.Time{}
 }
 
-// A Reading is what the stacks of all ranks say.
+// A Reading summarizes the stacks of all ranks at one moment.
 type Reading struct {
 	Groups []job.StackGroup // of main threads
 	Calls  []string         // by group, the MPI call that it is in; empty: none
@@ -133,8 +136,8 @@ type Reading struct {
 	Moved  []int            // ranks that have done something since the last reading
 }
 
-// AddReading adds the stacks that NextReading has asked for. If hangs is true, the job makes no progress, and has made none
-// for this time.
+// AddReading adds the stacks that NextReading has requested. If the job makes no progress, hangs is true, and
+// quiet is how long the job has made none.
 func (w *Watch) AddReading(r Reading, now time.Time) (hangs bool, quiet time.Duration) {
 	w.reading = false
 	since, stays := w.quietSince()
@@ -156,7 +159,7 @@ func (w *Watch) AddReading(r Reading, now time.Time) (hangs bool, quiet time.Dur
 	return true, quiet
 }
 
-// wait doubles the time until the next reading, which is later than quiet.
+// wait doubles the time until the next reading, until that time is later than quiet.
 func (w *Watch) wait(quiet time.Duration) {
 	const most = 20 // doublings: two years of minutes
 	for w.doublings < most && w.After<<w.doublings <= quiet+rounds*spacing(w.After) {
@@ -164,7 +167,7 @@ func (w *Watch) wait(quiet time.Duration) {
 	}
 }
 
-// goesOn reports whether a rank may go on by itself.
+// goesOn reports whether a rank may continue by itself.
 func (w *Watch) goesOn(r Reading) bool {
 	var awake, seen []int
 	for _, n := range w.nodes {
@@ -183,7 +186,7 @@ func (w *Watch) goesOn(r Reading) bool {
 	return len(slices.Compact(seen)) < r.Size || w.round > 0 && len(r.Moved) > 0
 }
 
-// debuggerNote ends the note of a group that a debugger traces.
+// debuggerNote is the text at the end of the note of a group of ranks that a debugger traces.
 const debuggerNote = "traces it already"
 
 func containsAny(list, ranks []int) bool {
