@@ -1,4 +1,5 @@
-// Package stacktest has recorded threads, so that the unwinder can be tested as a function of registers, memory and ELF files.
+// Package stacktest contains recorded threads for tests of the unwinder, which is a function of registers,
+// memory and ELF files.
 package stacktest
 
 import (
@@ -17,7 +18,7 @@ import (
 	"remshell/stack/python"
 )
 
-// A Snapshot is a thread that was recorded: what the unwinder has read, and what it must return.
+// A Snapshot is a recorded thread: the data that the unwinder has read, and the frames that it must return.
 type Snapshot struct {
 	Arch      stack.Arch
 	Registers []uint64 // as stack.FromUser takes them
@@ -33,17 +34,18 @@ type Piece struct {
 	Bytes []byte
 }
 
-// A Mapping is a mapping whose file is in Snapshot.Files, or is -1.
+// A Mapping is a memory mapping of the recorded process. Its file is an index into Snapshot.Files, or -1 if
+// there is none.
 type Mapping struct {
 	Start, End, Offset uint64
 	Path               string
 	File               int
 }
 
-// A File has the parts of a file that were read.
+// A File contains the parts of a file that the unwinder has read.
 type File struct{ Pieces []Piece }
 
-// Load reads a snapshot.
+// Load reads a snapshot from the file with the given name.
 func Load(name string) (s *Snapshot, err error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -57,7 +59,7 @@ func Load(name string) (s *Snapshot, err error) {
 	return s, json.NewDecoder(r).Decode(&s)
 }
 
-// Save writes a snapshot.
+// Save writes the snapshot to the file with the given name.
 func (s *Snapshot) Save(name string) error {
 	var b bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -70,7 +72,8 @@ func (s *Snapshot) Save(name string) error {
 	return os.WriteFile(name, b.Bytes(), 0o644)
 }
 
-// Frames unwinds the thread. It returns the functions with their files and lines, innermost first, and then those of Python.
+// Frames unwinds the thread. It returns the native functions with their files and lines, innermost first, and
+// after them the Python functions.
 func (s *Snapshot) Frames() (frames []string) {
 	images := make([]*stack.Image, len(s.Files))
 	for i := range s.Files {
@@ -118,12 +121,12 @@ func textOf(l stack.Location) string {
 	return fmt.Sprintf("%s %s:%d", l.Function, path.Base(l.File), l.Line)
 }
 
-// ReadMemory reads the recorded memory, as a stack.Memory.
+// ReadMemory reads the recorded memory. It implements stack.Memory.
 func (s *Snapshot) ReadMemory(address uint64, to []byte) bool {
 	return readPieces(s.Memory, address, to) == len(to)
 }
 
-// ReadAt reads the recorded parts of a file. What was not recorded is zero.
+// ReadAt reads the recorded parts of a file. Parts that were not recorded read as zeros.
 func (f *File) ReadAt(to []byte, at int64) (int, error) {
 	clear(to)
 	for done := 0; done < len(to); {
@@ -136,7 +139,8 @@ func (f *File) ReadAt(to []byte, at int64) (int, error) {
 	return len(to), nil
 }
 
-// readPieces reads from adjacent pieces, which are sorted. It returns how many bytes it has read.
+// readPieces reads from adjacent pieces, which must be sorted by address. It returns the number of bytes
+// read.
 func readPieces(pieces []Piece, at uint64, to []byte) (n int) {
 	for n < len(to) {
 		from := at + uint64(n)
@@ -154,13 +158,13 @@ func readPieces(pieces []Piece, at uint64, to []byte) (n int) {
 	return n
 }
 
-// block is the unit in which a Recorder records.
+// block is the number of bytes in a block. A Recorder records whole blocks.
 const block = 64
 
-// A Recorder records what is read.
+// A Recorder records the data that the unwinder reads.
 type Recorder struct{ blocks map[uint64][]byte }
 
-// ReaderAt returns r, whose reads are recorded.
+// ReaderAt returns a reader of file that records what is read.
 func (r *Recorder) ReaderAt(file io.ReaderAt) io.ReaderAt { return recordedFile{r, file} }
 
 type recordedFile struct {
@@ -176,7 +180,7 @@ func (f recordedFile) ReadAt(to []byte, at int64) (int, error) {
 	return f.file.ReadAt(to, at)
 }
 
-// Memory returns mem, whose reads are recorded.
+// Memory returns a function that reads the memory mem and records what is read.
 func (r *Recorder) Memory(mem stack.Memory) stack.Memory {
 	return func(address uint64, to []byte) bool {
 		if !mem(address, to) {
@@ -202,7 +206,7 @@ func (r *Recorder) record(at uint64, n int, read stack.Memory) {
 	}
 }
 
-// Pieces returns what was recorded.
+// Pieces returns the recorded pieces.
 func (r *Recorder) Pieces() (pieces []Piece) {
 	for at, content := range r.blocks {
 		pieces = append(pieces, Piece{at, content})

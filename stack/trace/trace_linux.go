@@ -7,11 +7,9 @@ each thread, its calls of Python functions, and the names of the files that it e
 	           the tracing thread ends, and the kernel detaches the others
 
 The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even
-if one of its threads did not react to the interrupt, or if the helper is killed. A process that was stopped by
-SIGSTOP stays so. A signal that arrives in between is delivered.
+if one of its threads did not react to the interrupt, or if the helper is killed. A process that was stopped by SIGSTOP stays stopped. A signal that arrives meanwhile is delivered.
 
-A stop may interrupt a system call of the process: epoll_wait(2), and others that signal(7) lists as never restarted,
-then return EINTR.
+Tracing may interrupt system calls of the process. Calls that are never restarted after a stop, such as epoll_wait(2), then return EINTR (signal(7)).
 */
 package trace
 
@@ -35,19 +33,22 @@ import (
 )
 
 const (
-	// windowBytes is how much of a stack is copied while its thread is stopped, and laterWindowBytes how much of each after the first
-	// fullWindows ones. More is read when it runs again.
+	// windowBytes is how many bytes of a stack are copied while its thread is stopped. laterWindowBytes is
+	// the number for each stack after the first fullWindows ones. Further bytes are read when the thread runs
+	// again.
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64
-	// maxStanding is how many threads of a process may stand at a time, so that none stands long. patience is how long Capture waits for
-	// one of them before it interrupts as many others: they may be in an uninterruptible sleep.
+	// maxStanding is the largest number of threads of a process that are stopped at a time, so that no thread
+	// is stopped for long. patience is how long Capture waits for one of them before it interrupts as many
+	// others, because threads may be in an uninterruptible sleep.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
-	// standTime is how long Capture waits for threads to stop, since they may get no CPU on a busy host. Threads that
-	// have stopped earlier already run again.
+	// standTime is how long Capture waits until all threads have stopped. On a busy host threads may get no
+	// CPU for some time. Threads that stopped earlier are running again by then.
 	standTime = 1500 * time.Millisecond
-	// A thread may stand for firstPause to maxPause before that is noticed.
+	// firstPause and maxPause are the shortest and the longest time until Capture checks again which threads
+	// have stopped.
 	firstPause = 20 * time.Microsecond
 	maxPause   = time.Millisecond
 )
@@ -144,8 +145,8 @@ type tracer struct {
 	copied  int
 }
 
-// capture interrupts threads, some at a time, and copies and releases each as soon as it stands. A thread in an
-// uninterruptible sleep does not stand before that ends.
+// capture interrupts several threads at a time, copies the state of each thread that has stopped, and
+// releases the thread. A thread in an uninterruptible sleep stops only when the sleep ends.
 func (t *tracer) capture() error {
 	p := t.process
 	p.readThreads()
@@ -308,7 +309,7 @@ func (p *Process) readCalls(th *Thread) {
 	th.Calls = p.python.Calls(pagesOf(p.PID), th.Registers.ThreadPointer, tid)
 }
 
-// pagesOf returns the memory of a process, of which each page is read once.
+// pagesOf returns a function that reads the memory of a process, and reads each page only once.
 func pagesOf(pid int) stack.Memory {
 	const size = 4096
 	pages := make(map[uint64][]byte)
