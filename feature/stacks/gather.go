@@ -39,9 +39,55 @@ type rawThread struct {
 	hashFrom func(frame int) (uint64, bool) // see stack.Fingerprint; nil: it has no frames
 }
 
-// gatherStacks reads the stacks of processes, and joins equal stacks. It stops tracing processes nameTime
-// before the deadline.
-func gatherStacks(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint) {
+// hangTime is how long after the deadline gatherStacks gives up on reading files.
+const hangTime = time.Second
+
+// A gathered is what gatherStacks returns.
+type gathered struct {
+	report job.StackReport
+	prints map[int]fingerprint
+}
+
+// gatherStacks reads the stacks of processes, and joins equal stacks. If the file system with a program hangs, as
+// the rank may do for the same reason, it returns what the kernel tells without files.
+func gatherStacks(targets []target, deadline time.Time) (job.StackReport, map[int]fingerprint) {
+	g := inTime(time.Until(deadline)+hangTime, func() (g gathered) {
+		g.report, g.prints = unwindAll(targets, deadline)
+		return g
+	}, func() gathered { return gathered{report: describeAll(targets)} })
+	return g.report, g.prints
+}
+
+// inTime returns the result of read, or that of instead if read takes longer than the limit. Then read goes on.
+func inTime[T any](limit time.Duration, read, instead func() T) T {
+	done := make(chan T, 1)
+	go func() { done <- read() }()
+	select {
+	case result := <-done:
+		return result
+	case <-time.After(limit):
+		return instead()
+	}
+}
+
+// describeAll reports the states of processes, without reading files.
+func describeAll(targets []target) (report job.StackReport) {
+	var groups []job.StackGroup
+	for _, t := range targets {
+		p := inspected{target: t, Process: trace.Describe(t.pid), err: errFilesHang}
+		for _, thread := range p.unwind(time.Now()) {
+			groups = append(groups, thread.group(nil))
+		}
+	}
+	report.Groups = tree.Merge(groups)
+	return report
+}
+
+var errFilesHang = errors.New("the files of its program cannot be read: a file system hangs")
+
+// unwindAll is gatherStacks, without a limit for reading files. It stops tracing processes nameTime before the
+// deadline.
+func unwindAll(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint) {
 	var images trace.Images
 	defer images.Close()
 	processes := inspectAll(targets, &images)

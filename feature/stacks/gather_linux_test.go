@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -50,5 +51,24 @@ func TestRankUnderADebugger(t *testing.T) {
 	var status unix.WaitStatus
 	if got, err := unix.Wait4(targets[1].pid, &status, unix.WNOHANG|unix.WUNTRACED, nil); got != 0 || err != nil {
 		t.Error("it was stopped: " + fmt.Sprint(status, err))
+	}
+}
+
+// If reading the files of programs takes too long, the states of the ranks are reported nevertheless.
+func TestFilesThatHang(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	forever := make(chan job.StackReport)
+	defer close(forever)
+	targets := []target{{3, cmd.Process.Pid}}
+	report := inTime(time.Millisecond, func() job.StackReport { return <-forever }, func() job.StackReport { return describeAll(targets) })
+	if len(report.Groups) != 1 || !slices.Equal(report.Groups[0].Ranks, []int{3}) || report.Groups[0].Note != errFilesHang.Error() || len(report.Groups[0].Frames) != 0 {
+		t.Errorf("%+v", report)
+	}
+	if got := inTime(time.Hour, func() int { return 1 }, func() int { return 2 }); got != 1 {
+		t.Error("what was read in time is not returned")
 	}
 }

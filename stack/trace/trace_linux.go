@@ -121,6 +121,13 @@ func Capture(pid int, py *python.Runtime) (Process, error) {
 	return p, err
 }
 
+// Describe returns what the kernel tells of the threads of a process. It does not stop the process.
+func Describe(pid int) Process {
+	p := Process{PID: pid}
+	p.readThreads()
+	return p
+}
+
 // onThread captures the process on an operating system thread that ends afterwards. It does not use the first
 // thread of this program, because that thread does not end with its goroutine.
 func (p *Process) onThread(failed chan<- error) {
