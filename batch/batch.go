@@ -1,20 +1,20 @@
 /*
-Package batch has the batch systems in whose jobs mpiexec can run (rm-integration.md). Each is one row, a
-System, in a file of its own. Systems lists them. No other package names a batch system.
+Package batch describes the batch systems in whose jobs mpiexec can run (rm-integration.md). Each batch system is
+one row, a System, in a file of its own. Systems lists all rows. No other package names a batch system.
 
 	environment --Inside--> System --Read--> Allocation: the hosts of the job
 	                          |              '---> an error: why it must not be used
 	                          |
 	                          '--> Starter: how package transport starts helpers there, or Attach
 
-The functions of a row do no I/O themselves: they get the environment, a function that opens files, and
-one that runs programs of the batch system. Code that several rows use is in names.go (host lists, counts)
+The functions of a row do no I/O themselves: they get the environment, a function that opens files, and a function
+that runs programs of the batch system. Code that several rows use is in names.go (host lists, counts)
 and lines.go (files, repeated hosts).
 
 To add a system, write a file with its row, like loadleveler.go, or like lsf.go if it has a starter. Add
 the row to Systems and its cases to the tests of the package. For a starter also add a job in
 testdata/starters, which test/e2e runs. Describe the system in doc/guide/batch.md and
-doc/spec/rm-integration.md. Tests name what is missing. The words of -rmk and -launcher, help texts and
+doc/spec/rm-integration.md. The tests report what is missing. The words of -rmk and -launcher, help texts and
 completions are made from the row.
 */
 package batch
@@ -114,8 +114,8 @@ func Named(name string) *System {
 	return find(func(s *System) bool { return s.Name == name })
 }
 
-// Title returns the title of the batch system with this name, for messages. If there is no such system, it returns
-// name.
+// Title returns the title of a batch system for messages. name is the name of the system. If there is no system
+// with this name, Title returns name.
 func Title(name string) string {
 	if s := Named(name); s != nil {
 		return s.Title

@@ -51,7 +51,8 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// part adds the hosts of "host:host", or the numbers of nodes of a Cray, "1-3,7".
+// part adds the hosts of a Cobalt job. text is "host:host", or a list of the node numbers of a Cray, such as
+// "1-3,7".
 func (l *list) part(text string) error {
 	if strings.Trim(text, "0123456789,-") != "" {
 		return l.words(strings.Split(text, ":"))

@@ -68,10 +68,10 @@ func (l *list) all() []Host {
 	return l.hosts
 }
 
-// key returns a host name in lower case, for comparison: DNS ignores case.
+// key returns a host name in lower case, so that names can be compared as DNS compares them.
 func key(name string) string { return strings.ToLower(name) }
 
-// add adds a host, or merges it into the entry with the same name.
+// add adds a host to the list. If the list has a host with the same name, add merges the two.
 func (l *list) add(h Host) error {
 	if err := hostName(h.Name); err != nil {
 		return err
@@ -171,8 +171,8 @@ func opening(name string, err error) error {
 	return fmt.Errorf("open %s: %w", name, err)
 }
 
-// form returns the function that parses a line of a file. form is one of the forms of host files, such as
-// "pe".
+// form returns the function that parses a line of a host file. The argument form is one of the forms of host files,
+// such as "pe".
 func (l *list) form(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:

@@ -10,8 +10,8 @@ import (
 	"remshell/usererr"
 )
 
-// These are the limits on host lists. A list comes from an environment variable, which anybody may have
-// set.
+// These constants limit the length of host lists. A list comes from an environment variable, which any program may
+// have set.
 const (
 	maxHosts  = 65536   // of an allocation
 	maxName   = 253     // characters of a host's name
@@ -19,7 +19,7 @@ const (
 	maxCount  = 1 << 20 // tasks or CPUs of one host
 )
 
-// number parses a decimal number. ok is false if text is no number or too large.
+// number parses a decimal number. ok is false if text is not a number or the number is too large.
 func number(text string) (n int, ok bool) {
 	if text == "" || len(text) > 18 || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -37,7 +37,7 @@ func slotCount(text string) (int, error) {
 	return n, nil
 }
 
-// quoted returns a word in quotes for a message. It cuts a very long one.
+// quoted returns a word in quotes for a message. It shortens a very long word.
 func quoted(text string) string {
 	if len(text) > 60 {
 		text = text[:60] + "..."
@@ -45,7 +45,7 @@ func quoted(text string) string {
 	return strconv.Quote(text)
 }
 
-// hostName returns an error if name is no valid host name.
+// hostName returns an error if name is not a valid host name.
 func hostName(name string) error {
 	switch {
 	case name == "":
@@ -80,8 +80,8 @@ func expandHostlist(text string) (names []string, err error) {
 	return names, nil
 }
 
-// items splits a list at commas, blanks and line ends outside brackets. Several of these in a row count
-// as one. Text after a bracket that is not closed belongs to the bracket's item.
+// items splits a list at commas, blanks and line ends that are outside brackets. Several separators in a row count
+// as one. If a bracket is not closed, the rest of the text belongs to the same item.
 func items(text string) []string {
 	depth := 0
 	return strings.FieldsFunc(text, func(r rune) bool {
@@ -136,8 +136,8 @@ func expand(item string, limit int) ([]string, error) {
 	return names, nil
 }
 
-// ranges expands the text between brackets, such as "0-2,05". Numbers get as many digits as the first
-// number of their range. It returns an error if there are more than limit numbers.
+// ranges expands the text between brackets, such as "0-2,05". Each number is padded with zeros to the width of the
+// first number of its range. It returns an error if there are more than limit numbers.
 func ranges(text string, limit int) (all []string, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, width, ok := span(part)
@@ -156,7 +156,8 @@ func ranges(text string, limit int) (all []string, err error) {
 	return all, nil
 }
 
-// span parses "5" or "05-12". It returns two numbers, and the number of digits of the first.
+// span parses one number or a range, such as "5" or "05-12". It returns the first and last number, and how many
+// digits the first number has in the text.
 func span(part string) (first, last, width int, ok bool) {
 	low, high, isRange := strings.Cut(part, "-")
 	if !isRange {
@@ -190,7 +191,7 @@ func numbered(text string) bool {
 	return true
 }
 
-// nth returns number i, counted from 0, of a set that setSize accepts.
+// nth returns the number at index i, which begins at 0, of a set that setSize accepts.
 func nth(text string, i int) int {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _, _ := span(part)
@@ -202,8 +203,8 @@ func nth(text string, i int) int {
 	return -1
 }
 
-// counts parses Slurm's short form of one number for each host: "4(x2),3" is 4, 4, 3. A single plain
-// number is for all hosts.
+// counts expands Slurm's short form of a list with one number for each host: "4(x2),3" stands for 4, 4, 3. A single
+// plain number applies to all hosts.
 func counts(variable, text string, hosts int) ([]int, error) {
 	var all []int
 	entries := 0 // all, kept or not
@@ -234,7 +235,7 @@ func counts(variable, text string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// counts returns the numbers for each host in a variable. It returns nil if the variable is not set.
+// counts returns the number for each host from the value of a variable. It returns nil if the variable is not set.
 func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	if variable == "" || !w.set(variable) {
 		return nil, nil
@@ -246,13 +247,13 @@ func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// listError returns the error of a variable whose host list cannot be parsed.
+// listError returns the error that the host list in a variable cannot be parsed, with the reason err.
 func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }
 
-// countWarnings returns a warning if the number in a variable differs from slots, the number of slots in
-// the host list from source.
+// countWarnings returns a warning if the number in a variable differs from slots, which is the number of slots in
+// the host list that source gives. Otherwise it returns nil.
 func (w Inputs) countWarnings(variable, source string, slots int) []string {
 	if n := w.count(variable); n > 0 && n != slots {
 		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}

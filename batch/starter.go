@@ -93,7 +93,7 @@ func (s *System) Together(word string, hosts int, someUnreachable bool) bool {
 	return hosts >= StepFrom && !someUnreachable
 }
 
-// A Call has the parameters of one call of a starter.
+// A Call contains the parameters of one call of a starter.
 type Call struct {
 	Program   string   // its path
 	Host      string   // as the batch system spells it
@@ -103,8 +103,8 @@ type Call struct {
 	ExtraArgs []string // -launcher-args; they follow the arguments of System, so that they win
 }
 
-// commandLine returns the command line of a call: the program, the given arguments, the user's arguments, and
-// Shell.
+// commandLine returns the command line of a call. It consists of the program, the given arguments, the user's
+// arguments, and Shell.
 func (c Call) commandLine(arguments ...string) []string {
 	return slices.Concat([]string{c.Program}, arguments, c.ExtraArgs, []string{Shell})
 }

@@ -22,7 +22,7 @@ type Class struct {
 	NodeSetDefaults nodeset.Level // node-set request of its jobs
 }
 
-// Name returns the name of the class. It is empty for the zero Class, which stands for no class.
+// Name returns the name of the class. It returns "" for the zero Class, which stands for no class.
 func (c Class) Name() string { return c.name }
 
 // Admits reports whether a user may use the class. Root always may. Any other user must be in both lists of the

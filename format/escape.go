@@ -89,7 +89,7 @@ func escape(text string, limit int) string {
 	return b.String()
 }
 
-// isPrintable reports whether a text has at most limit bytes, all printable ASCII.
+// isPrintable reports whether text has only printable ASCII characters, and at most limit bytes.
 func isPrintable(text string, limit int) bool {
 	if len(text) > limit {
 		return false

@@ -445,7 +445,7 @@ func (j *liveJob) missingText() string {
 	return fmt.Sprintf("+%d", j.Missing)
 }
 
-// FormatQueue lists the waiting requests, the next one first (--queue).
+// FormatQueue lists the waiting requests in the order in which they will be served (--queue).
 func (l Ledger) FormatQueue() string {
 	if len(l.queue) == 0 {
 		return "nobody waits\n"

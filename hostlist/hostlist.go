@@ -10,15 +10,15 @@ One grammar (doc/spec: cli.md 4.1) accepts the host files of a dozen launchers:
 	node[1-3] node7 login1                  clush
 	!include other.hosts
 
-Each line has one of the formats in line_formats.go. All lines become entries, one for each
-mention of a host:
+Each line has one of the formats in line_formats.go. All lines are converted to entries, one for each occurrence of
+a host:
 
 	text --Parse, ReadFile--> []Entry --Join--> []Entry, one for each host
 	                                    Filter (HOST-9) selects among them
 	names --Fold--> node[03-17] --Expand--> names
 
-The package does not resolve names, gives slots no meaning, and opens no file itself. Two names of
-one machine are two hosts here; the helpers detect this.
+The package does not resolve names, does not interpret slots, and opens no file itself. It treats two names of
+one machine as two hosts; the helpers detect that they are one machine.
 */
 package hostlist
 
@@ -30,8 +30,8 @@ import (
 	"strings"
 )
 
-// These are limits of the input. They bound the memory that a typing error or a hostile file can cause to
-// be used. maxEntry is the limit in rule HOST-1.
+// These constants limit the input. They bound the memory that a typing error or a hostile file can make mpiexec
+// allocate. maxEntry is the limit of rule HOST-1.
 const (
 	maxEntry    = 65536    // names in one entry
 	maxNames    = 1 << 20  // names in a list or file, with all its includes
@@ -42,7 +42,7 @@ const (
 	maxErrors   = 10       // errors shown (CLI-10)
 )
 
-// An Entry is one mention of one host in a list or file.
+// An Entry is one occurrence of one host in a host list or host file.
 type Entry struct {
 	Host     string // name or address to connect to, as written
 	Slots    int    // 0 if not given
@@ -68,7 +68,7 @@ type Entry struct {
 // An AttrCheck returns an error if the value of an attribute is invalid.
 type AttrCheck func(key, value string) error
 
-// Label returns the alias of the host, or its name if it has no alias.
+// Label returns the alias of the host, or the host's name if it has no alias.
 func (e Entry) Label() string {
 	if e.Alias != "" {
 		return e.Alias
@@ -76,8 +76,8 @@ func (e Entry) Label() string {
 	return e.Host
 }
 
-// Parse parses a list such as the argument of -host, with hosts separated by commas. Errors are
-// SyntaxErrors that give origin as the file and a position in expr. A list without a host is an error.
+// Parse parses a list of hosts separated by commas, such as the argument of -host. Each error is a SyntaxError that
+// gives origin as the file and a position in expr. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
@@ -91,10 +91,10 @@ func parse(c cursor, limit int) ([]Entry, error) {
 	return p.result()
 }
 
-// ReadFile reads a host file and its includes. It calls open for each file. Names of included files are
-// relative to the including file. It returns the errors of all files together, ten at most (rule HOST-12).
-// A file without hosts is an error (rule HOST-7). If check is not nil, it is called for each attribute that
-// is stored in Attrs.
+// ReadFile reads a host file and the files that it includes, each opened by open. The name of an included file is
+// relative to the including file. ReadFile returns the errors of all files together, at most ten (rule HOST-12). A
+// file without hosts is an error (rule HOST-7). If check is not nil, ReadFile calls it for each attribute that it
+// stores in Attrs.
 func ReadFile(name string, open func(name string) (io.ReadCloser, error), check AttrCheck) ([]Entry, error) {
 	p := &parser{open: open, checkAttr: check, formats: lineFormats(), maxNames: maxNames}
 	text, err := p.readFile(name)
@@ -108,8 +108,8 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), check 
 	return p.result()
 }
 
-// Expand returns the names of a bracket expression or a list of them, such as "node[01-03],gpu1" or the
-// value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
+// Expand returns the host names for which a bracket expression or a list of such expressions stands, such as
+// "node[01-03],gpu1" or the value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
 func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
 // ExpandUpTo does the same as Expand, but returns an error if there are more than limit names. It is used for
@@ -129,7 +129,7 @@ func ExpandUpTo(limit int, expr string) ([]string, error) {
 	return names, nil
 }
 
-// A parser collects the entries and errors of a list, or of a file and its includes.
+// A parser collects the entries and errors of a host list, or of a host file and all files that it includes.
 type parser struct {
 	errorList
 	entries   []Entry
@@ -148,8 +148,8 @@ func (p *parser) result() ([]Entry, error) {
 	return p.entries, nil
 }
 
-// parseFile parses the lines of a file. chain has the files that include one another, from the first to
-// this one.
+// parseFile parses the lines of a file. chain lists the files of which each includes the next one. The last file in
+// chain is this file.
 func (p *parser) parseFile(name, text string, chain []string) {
 	number := 0
 	for line := range strings.Lines(text) {
@@ -185,7 +185,7 @@ func (p *parser) parseInclude(c cursor, end int, name string) {
 	p.parseFile(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))
 }
 
-// readFile returns the text of a file without its byte order mark.
+// readFile returns the text of a file. It removes a byte order mark at the start.
 func (p *parser) readFile(name string) (string, error) {
 	f, err := p.open(name)
 	if err != nil {
@@ -206,8 +206,8 @@ func (p *parser) readFile(name string) (string, error) {
 	return strings.TrimPrefix(text, "\ufeff"), nil
 }
 
-// openReason returns why a file could not be opened. It leaves out the file's name, which the message
-// already has.
+// openReason returns why a file could not be opened. It leaves out the file's name, which the caller's message
+// already contains.
 func openReason(err error) string {
 	var path *fs.PathError
 	if errors.As(err, &path) {

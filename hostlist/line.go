@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A cursor reads one line or list from left to right. A list has neither comments nor attributes.
+// A cursor reads one line of a host file, or a whole host list, from left to right. A host list has neither
+// comments nor attributes.
 type cursor struct {
 	sourceLine
 	isList         bool
@@ -180,7 +181,7 @@ func parseIPv6(word string) (string, bool) {
 	return a.String(), bad == ""
 }
 
-// firstColon returns the position of the first colon outside brackets, or -1.
+// firstColon returns the position of the first colon of word that is outside brackets, or -1.
 func firstColon(word string) int {
 	depth := 0
 	for i := range len(word) {
@@ -223,7 +224,7 @@ func (c *cursor) readSlotsAndUser(m *hostExpr, start, end int) error {
 	return err
 }
 
-// readUser checks a login name and stores it in m.
+// readUser checks a login name and stores the name in m.
 func (c *cursor) readUser(m *hostExpr, start, end int) error {
 	name := c.text[start:end]
 	if name == "" {

@@ -21,7 +21,7 @@ func lineFormats() []lineFormat {
 	}
 }
 
-// parseLine parses one line of a file in its format.
+// parseLine parses one line of a host file in the line's format.
 func (p *parser) parseLine(c cursor) {
 	c.skipBlanks()
 	for _, format := range p.formats {

@@ -18,7 +18,8 @@ type Binder struct {
 	cpus              []int              // of all free slots, ascending
 }
 
-// NewBinder returns a binder for a node that has passed CheckLayout. free has the node's free slots.
+// NewBinder returns a Binder for a node. CheckLayout must have accepted the node and the layout. free lists the
+// free slots of the node.
 func NewBinder(t Topology, slots []Unit, free []int, l Layout, threads bool) *Binder {
 	e := &Binder{bind: l.Bind, slots: slots, assignmentOfGroup: make(map[int]Assignment)}
 	free = slices.Sorted(slices.Values(free))
@@ -136,7 +137,8 @@ func (e *Binder) widen(mine []int) Assignment {
 	return assigned
 }
 
-// exactCPUs returns an assignment of exactly these CPUs. Its slots are all slots that contain one of them.
+// exactCPUs returns an assignment with exactly the given CPUs. Its slots are all slots that contain one of these
+// CPUs.
 func (e *Binder) exactCPUs(cpus []int) Assignment {
 	var mine []int
 	for _, cpu := range cpus {

@@ -87,8 +87,8 @@ func (p *Pool) freeSlots() int {
 	return n
 }
 
-// takeLowest takes the lowest free slots for a rank, whatever their NUMA nodes are. It returns false if there
-// are too few.
+// takeLowest takes the free slots with the lowest numbers for a rank, from any NUMA nodes. width is the number of
+// slots. It returns false if too few slots are free.
 func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	if p.freeSlots() < width {
 		return RankSlots{}, false

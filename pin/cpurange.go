@@ -34,7 +34,7 @@ func (p CPURange) String() string {
 	return numbers
 }
 
-// A SpanError is an error about a part of a text, which consists of the bytes From to To-1.
+// A SpanError is an error about a part of a text: the bytes [From, To).
 type SpanError struct {
 	From, To int
 	Reason   string
@@ -114,7 +114,7 @@ type Numbering struct {
 	usable   []int            // usable CPUs
 }
 
-// A numberedCPUs is a CPU, core or unit with its number and the usable CPUs in it.
+// A numberedCPUs is a CPU, core or unit with its number and its usable CPUs.
 type numberedCPUs struct {
 	number int
 	cpus   []int

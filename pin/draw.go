@@ -7,8 +7,8 @@ import (
 	"remshell/idset"
 )
 
-// maxDrawnCores is the largest number of cores that are drawn as characters. For a node with more cores, the
-// numbers of the marked cores are listed instead.
+// maxDrawnCores is the maximum number of cores that are drawn as characters. For a larger node, the numbers of the
+// marked cores are listed instead.
 const maxDrawnCores = 64
 
 // DescribeCPUs returns a text for people that says where some CPUs of a node are. cpus has their kernel
@@ -129,7 +129,7 @@ func (t Topology) coreNumbers() []int {
 	return numbers
 }
 
-// CountNUMANodes returns the number of NUMA nodes, as far as they are known.
+// CountNUMANodes returns the number of NUMA nodes that are known.
 func (t Topology) CountNUMANodes() int {
 	known := make(map[int]bool)
 	for i := range t.Cores {

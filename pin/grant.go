@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A CPUGrant has the CPUs of a node that a batch system has granted to a job, as the batch system writes them
+// A CPUGrant is the set of CPUs of a node that a batch system has granted to a job, in the batch system's notation
 // (rm-integration.md RM-6). The zero value grants all CPUs.
 type CPUGrant struct {
 	Numbering GrantNumbering

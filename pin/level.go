@@ -116,7 +116,7 @@ func (t Topology) ObjectOf(cpu int, l Level) int {
 	return -1
 }
 
-// KnowsLevel reports whether it is known which objects the node has at level l.
+// KnowsLevel reports whether the objects at a level are known on this node.
 func (t Topology) KnowsLevel(l Level) bool {
 	for i := range t.Cores {
 		if t.objectOfCore(i, l) >= 0 {

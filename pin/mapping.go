@@ -74,7 +74,7 @@ type Mapping struct {
 	Qualifiers
 }
 
-// Qualifiers are those qualifiers of a mapping that have the same effect as other options.
+// Qualifiers are those qualifiers of a --map-by value that set other options.
 type Qualifiers struct {
 	Width                          int  // pe=N: CPUs for each rank; 0 if not given
 	Oversubscribe, NoOversubscribe bool // oversubscribe, nooversubscribe

@@ -200,7 +200,7 @@ func levelPlural(l Level) string {
 	return l.String() + "s"
 }
 
-// splitByObject groups the free slots by the objects that contain them.
+// splitByObject groups the free slots by the hardware objects that contain the slots.
 func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	firsts, group := t.objects(m.Level, m.Count)
 	p.objects = make([]poolObject, len(firsts))
@@ -285,8 +285,8 @@ func (p *Pool) objectCapacity(i, width, rounds int) int {
 	return capacity
 }
 
-// CapacityByLimit returns how many more ranks the objects' limits (ppr, times rounds) allow, no matter how
-// many slots are free.
+// CapacityByLimit returns how many more ranks the maximum numbers of the objects allow (ppr, multiplied by rounds),
+// regardless of free slots.
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
@@ -318,7 +318,8 @@ func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	return RankSlots{}, false
 }
 
-// TakeSlotsOf takes slots for a rank from object i. It returns false if the object has no room.
+// TakeSlotsOf takes slots for a rank from object i. It returns false if that object has too few free slots, or its
+// maximum number of ranks.
 func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	t := &p.objects[i]
 	if p.objectCapacity(i, width, rounds) == 0 {

@@ -22,8 +22,8 @@ type sysfsTree struct {
 	online []int // ascending
 }
 
-// ReadTopology reads the cores of a machine from sys, the root of a sysfs tree. allowed has the usable CPUs.
-// In some containers CPUs have no topology files; then each CPU is treated as a core.
+// ReadTopology reads the cores from sys, the root of a sysfs tree. allowed lists the usable CPUs. A CPU without
+// topology files, as in some containers, counts as a core.
 func ReadTopology(sys fs.FS, allowed []int) (Topology, error) {
 	t := sysfsTree{FS: sys}
 	t.online = idset.New(append(t.readCPUs("devices/system/cpu/online"), allowed...)...)
@@ -110,8 +110,8 @@ func (t sysfsTree) readNUMANodes() (groupNumbers, error) {
 	return nodes, nil
 }
 
-// readPackages returns the package of each CPU. A package number of -1, which some virtual machines and ARM
-// firmware use for all packages, means unknown.
+// readPackages returns the number of the package of each CPU. Some virtual machines and ARM firmware give all
+// packages the number -1, which means unknown.
 func (t sysfsTree) readPackages() groupNumbers {
 	packages := make(groupNumbers)
 	for _, cpu := range t.online {
@@ -125,7 +125,8 @@ func (t sysfsTree) readPackages() groupNumbers {
 	return packages
 }
 
-// readCaches returns which CPUs share an L2 cache, and which share an L3 cache.
+// readCaches returns for each CPU the number of its L2 cache and the number of its L3 cache. CPUs with the same
+// number share the cache.
 func (t sysfsTree) readCaches(cores []Core, kinds map[int]CoreKind) (level2, level3 groupNumbers) {
 	folders := make(map[CoreKind][4]string)
 	for _, core := range cores {
@@ -188,10 +189,10 @@ func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 	return folders
 }
 
-// coreKinds returns the kind of each core of a hybrid processor, by CPU. It returns nil if all cores are of
-// one kind. For Intel processors, the kernel has a performance counter for each kind. For others it reports
-// the relative capacity of each CPU. A core counts as an efficient one if it has less than three quarters of
-// the best capacity. Smaller differences, as between the cores of servers, do not count.
+// coreKinds returns the kind of core of each CPU of a hybrid processor. It returns nil if all cores are of one
+// kind. On Intel processors, the kernel has a performance counter for each kind. On other processors, the kernel
+// reports the relative capacity of each CPU. An efficiency core has less than three quarters of the highest
+// capacity. Smaller differences do not count, since cores of servers differ by a few percent.
 func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	kinds := make(map[int]CoreKind)
 	mark := func(kind CoreKind, cpus []int) {
@@ -220,9 +221,9 @@ func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	return nil
 }
 
-// coreCapacities returns the capacity of each core, where 1024 is the best. It returns nil if the capacities
-// are unknown. It does not read them on machines with several hardware threads per core, because kernels do
-// not use them to distinguish kinds of cores there.
+// coreCapacities returns the capacity of each core, relative to 1024 for the best core. It returns nil if the
+// capacities are unknown. It also returns nil on machines with SMT, where no kernel distinguishes kinds of cores by
+// capacity.
 func (t sysfsTree) coreCapacities(cores []Core) (capacities []int) {
 	if slices.ContainsFunc(cores, func(c Core) bool { return len(c.CPUs)+len(c.Unusable) > 1 }) {
 		return nil
@@ -246,7 +247,7 @@ func (g groupNumbers) setGroup(number int, cpus []int) {
 	}
 }
 
-// groupOf returns the number of the group to which a CPU belongs, or -1 if there is none.
+// groupOf returns the number of the group to which a CPU belongs, or -1 if it belongs to none.
 func (g groupNumbers) groupOf(cpu int) int {
 	if number, in := g[cpu]; in {
 		return number

@@ -15,8 +15,8 @@ import (
 // for the user to touch a hardware key.
 const agentTimeout = 30 * time.Second
 
-// A keyAgent is a connection to the user's ssh-agent, shared by all SSH connections. The channel token holds
-// one value; a goroutine must receive it before it uses the connection.
+// A keyAgent is a connection to the user's ssh-agent, which all SSH connections share. The channel token holds one
+// value. Only the goroutine that has received this value may use the connection.
 type keyAgent struct {
 	socket string
 	token  chan struct{}
@@ -34,9 +34,9 @@ func newKeyAgent(socket string) *keyAgent {
 	return a
 }
 
-// withConnection calls f with an open connection to the agent. No other goroutine uses the connection
-// meanwhile, and its reads and writes fail when ctx ends. If f returns an error, the connection is closed,
-// because a late reply could be taken for the reply to the next request.
+// withConnection calls f with an open connection to the agent that no other goroutine uses. ctx limits the call.
+// After an error, withConnection closes the connection, because a late reply could be mistaken for the reply to the
+// next request.
 func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
 	case <-a.token:
@@ -69,9 +69,9 @@ func (a *keyAgent) disconnect() {
 	}
 }
 
-// An agentConn wraps the connection to the agent and records whether it has failed. The library's errors do
-// not tell a failed connection from a refusal. Because an agentConn has no Close method, the library sends
-// requests one at a time and starts no goroutine that reads for ever.
+// An agentConn is a connection to the agent that records when it has failed, since the library returns the same
+// errors for a failed connection as for a refusal. It has no Close method. Therefore the library sends requests one
+// at a time and starts no goroutine that reads forever.
 type agentConn struct {
 	conn net.Conn
 	err  error

@@ -27,7 +27,7 @@ type authKey struct {
 	unlock func() (ssh.PublicKey, error)
 }
 
-// A keyOffer has the keys that may be offered when logging in to one target.
+// A keyOffer holds the keys that may be offered to one target.
 type keyOffer struct {
 	files          []*keyFile
 	certs          []*ssh.Certificate // from CertificateFile
@@ -168,8 +168,8 @@ func uniqueKeys(list []authKey) []authKey {
 	return out
 }
 
-// unusableKeys returns the reasons why configured keys were not offered. They are part of the error about a
-// refused login. Default keys that do not exist are left out.
+// unusableKeys returns why configured keys were not offered, for the error about a refused login. It does not
+// mention default keys that do not exist.
 func (k *keyOffer) unusableKeys(configured bool) []string {
 	var notes []string
 	for _, f := range k.files {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// canonical returns the name to connect to, after the configuration was read once. It is HostName or the
-// alias, an address in its usual form, or the name found by CanonicalizeHostname (ssh.c, main and
-// resolve_canonicalize). reread is true if the files must be read a second time.
+// canonical returns the name to connect to, after the configuration was read once. The name is HostName or the
+// alias, a literal address in its usual form, or the name that CanonicalizeHostname found (ssh.c, main and
+// resolve_canonicalize). If reread is true, the configuration must be read a second time.
 func (s *hostScope) canonical() (name string, reread bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))
@@ -47,8 +47,8 @@ func isNone(value string) bool {
 	return value == "" || strings.EqualFold(value, "none")
 }
 
-// lookupInDomains looks the host up in each of CanonicalDomains. It returns the full name in the first domain
-// that contains the host.
+// lookupInDomains looks the host up in the domains of CanonicalDomains, in order. It returns the full name of the
+// host in the first domain that has the host.
 func (s *hostScope) lookupInDomains(name string) (string, error) {
 	full, err := s.candidateNames(name)
 	if err != nil {
@@ -77,8 +77,9 @@ func (s *hostScope) lookupInDomains(name string) (string, error) {
 	return s.followCNAME(name, target)
 }
 
-// candidateNames returns the full names to look up, one for each domain. Each ends in a dot, so that the
-// resolver adds no domain. It returns nil for a name with more than CanonicalizeMaxDots dots.
+// candidateNames returns the full names to look up for a host, one for each of CanonicalDomains. Each name ends in
+// a dot, so that the resolver does not append a domain. If name has more than CanonicalizeMaxDots dots,
+// candidateNames returns nil.
 func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	if strings.HasSuffix(name, ".") {
 		return []string{name}, nil

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A Client is an SSH connection on which the login has succeeded. It has one goroutine, which ends with the
-// connection.
+// A Client is an SSH connection that is logged in. It has one goroutine, which ends when the connection ends.
 type Client struct {
 	target    Target
 	conn      ssh.Conn

@@ -156,9 +156,9 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 	return r.parse(name, data, depth)
 }
 
-// checkOwner returns an error for a file that other users can write, as ssh does (readconf.c), because they
-// could run commands as the user. For the system's main file, which ssh does not check, it only requires that
-// not all users can write it (rule TRUST-27).
+// checkOwner returns an error for a configuration file that other users can write, as readconf.c does: such users
+// could run commands as the user. ssh does not check the system's main file. checkOwner rejects that file only if
+// all users can write it, not if a group can (rule TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -331,7 +331,7 @@ func rawValue(keyword string) bool {
 	return false
 }
 
-// include reads the files that a pattern of an Include line matches. It is no error if there are none.
+// include reads the files that match a pattern. It is not an error if no file matches.
 func (r configReader) include(s setting, pattern string, depth int) ([]*configFile, error) {
 	name, below, _ := strings.Cut(pattern, "/")
 	switch {

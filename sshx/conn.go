@@ -17,10 +17,9 @@ import (
 	"remshell/deadline"
 )
 
-// An sshConn is the connection on which SSH runs. It has a read buffer, because the library reads the
-// server's version byte by byte. It keeps the first bytes received, because a peer that is no SSH server
-// often explains itself in plain text. It also records when the peer last sent something, and the error that
-// ended reading.
+// An sshConn is the network connection below SSH. It has a read buffer, because the library reads the server's
+// version byte by byte. It keeps the first bytes received, since a peer that is not an SSH server often explains
+// itself in plain text. It records when the peer last sent something, and with which error reading ended.
 type sshConn struct {
 	net.Conn
 	r         *bufio.Reader
@@ -83,7 +82,7 @@ func (w *sshConn) silentFor() time.Duration {
 	return time.Since(w.createdAt) - time.Duration(w.lastHeard.Load())
 }
 
-// resetSilence makes silentFor count as if the peer had just sent something.
+// resetSilence makes silentFor measure the time from now.
 func (w *sshConn) resetSilence() { w.lastHeard.Store(int64(time.Since(w.createdAt))) }
 
 // peerGreeting returns the first bytes that the peer has sent. The text may be incomplete.

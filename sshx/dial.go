@@ -149,8 +149,7 @@ func asError(e *DialError) error {
 	return e
 }
 
-// proxyKey returns a text that identifies the jump host or proxy command of a target. It is empty if the
-// target has neither.
+// proxyKey identifies the jump host or proxy command of a target. It is "" if the target has neither.
 func (t Target) proxyKey() string {
 	if len(t.Via) > 0 {
 		return t.lastJump().shareKey()
@@ -256,8 +255,8 @@ func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, a
 	return d.connect(b, t, addrs)
 }
 
-// timeout returns the error for a step that failed because ctx has ended. If a time limit has passed, the
-// error contains reason. Otherwise it says that the caller has cancelled the attempt.
+// timeout returns the error for a step that ended because ctx is done. If the time limit has passed, the error
+// contains reason. Otherwise the error says that the caller has cancelled the context.
 func (d *Dialer) timeout(ctx context.Context, t Target, step, reason string) *DialError {
 	if end := context.Cause(ctx); ctx.Err() != nil && !errors.Is(end, errDeadline) {
 		return newDialError(t, step, KindCanceled, "cancelled: %v", end).withCause(end)

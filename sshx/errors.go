@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Kind classifies errors, for programs that handle them.
+// A Kind is a machine-readable class of errors.
 type Kind string
 
 const (
@@ -63,8 +63,7 @@ func (e *DialError) Reason() string {
 	return e.Step + ": " + e.Why
 }
 
-// Detail returns the details of the error, which may differ between hosts with the same Reason. It may be
-// empty.
+// Detail returns the part of the message that differs between hosts with the same Reason. It may return "".
 func (e *DialError) Detail() string { return e.Details }
 
 // Command returns the part of the hint that is a command for this host only, or "".

@@ -275,7 +275,7 @@ func (s *connSetup) loginError(err error) *DialError {
 	return e
 }
 
-// triedKeys returns a text that lists the keys that were offered, and the reasons why others were not.
+// triedKeys returns a text that lists the keys that were offered, and says why other keys were not offered.
 func (s *connSetup) triedKeys() string {
 	if s.login == nil {
 		return ""

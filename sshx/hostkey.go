@@ -48,8 +48,8 @@ func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, n
 	return v
 }
 
-// judgeWithHashed looks up a key, first in lines with plain host names. Only if none of them has the key, it
-// looks in lines with hashed names, which are slow to search.
+// judgeWithHashed looks up a key in plain lines first. If no plain line has the key, it looks in hashed lines,
+// which are slow to search.
 func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	for {
 		v := judgeLines(k, principal, key, now)

@@ -24,8 +24,8 @@ func defaultIdentities(home string) []string {
 	return names
 }
 
-// A keyFile is one private key, read at most once for each Dialer. pub, cert, signer and err do not change
-// after loadKey. For an encrypted key, unlock sets the signer.
+// A keyFile is one private key, which is read at most once for each Dialer. pub, cert, signer and err do not change
+// after loadKey, except that unlock sets the signer of an encrypted key.
 type keyFile struct {
 	path string
 	pub  ssh.PublicKey    // nil if not known before unlock
@@ -116,11 +116,11 @@ func parsePublic(data []byte) ssh.PublicKey {
 	return pub
 }
 
-// passphraseTries is how many times the user may try to type the passphrase of a key.
+// passphraseTries is the maximum number of times that the user is asked for the passphrase of a key.
 const passphraseTries = 3
 
-// unlock returns the key's signer. If the key is encrypted, it asks the user for the passphrase, but only
-// once, even if many connections need the key.
+// unlock returns the signer of the key. If the key is encrypted, unlock asks the user for the passphrase. It asks
+// only once, even if many connections need the key.
 func (k *keyFile) unlock(askUser func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

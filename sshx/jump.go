@@ -53,7 +53,7 @@ func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError)
 	return nil, e
 }
 
-// shareJumpHost returns the shared connection to a jump host. If there is none, it begins to open one.
+// shareJumpHost returns the shared connection to a jump host. If there is no such connection, it starts connecting.
 func (d *Dialer) shareJumpHost(t Target) *jumpHost {
 	key := t.shareKey()
 	d.mu.Lock()
@@ -86,7 +86,7 @@ func (h *jumpHost) isGone() bool {
 	}
 }
 
-// release records that one caller no longer uses the jump host. h may be nil.
+// release ends the caller's use of the jump host. After the last use, the connection is closed. h may be nil.
 func (h *jumpHost) release() {
 	if h == nil {
 		return
@@ -161,10 +161,9 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 // pipeBuffer is the size in bytes of the copy buffer for each direction of a forwarded connection.
 const pipeBuffer = 16 << 10
 
-// channelConn returns a net.Conn for a forwarded channel. Closing it ends reads and writes at once, even if
-// the jump host no longer replies. Closing the channel itself would take effect only after the peer has
-// agreed. Until then, the goroutines that copy data remain, at most until the connection to the jump host
-// ends.
+// channelConn returns a net.Conn for a forwarded channel. Closing the net.Conn ends reads and writes at once, even
+// if the jump host no longer reads or replies. A plain channel would end only when the other side has confirmed.
+// Goroutines that still copy data wait for the end of the connection to the jump host.
 func channelConn(ch ssh.Channel) net.Conn {
 	near, far := net.Pipe()
 	go func() {

@@ -88,7 +88,7 @@ func (set setting) misspelt() error {
 	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh refuses that line, too")
 }
 
-// ignores reports whether IgnoreUnknown, in the lines read so far, allows an unknown keyword.
+// ignores reports whether IgnoreUnknown, in the lines read so far, names the keyword of a line.
 func (s *hostScope) ignores(set setting) bool {
 	return matchHost(s.firstWord("ignoreunknown"), set.keyword)
 }

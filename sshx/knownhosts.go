@@ -179,8 +179,8 @@ func (f *knownFile) hashedLines(name string) []*knownLine {
 	return found
 }
 
-// findRevocation returns the line that revokes a key, or revokes the authority that signed it, for one of the
-// given host names. It returns nil if there is none (rule TRUST-21).
+// findRevocation returns a line that revokes a key, or the authority that signed the key, for one of the given
+// names. It returns nil if no line does (rule TRUST-21).
 func findRevocation(files []*knownFile, names []string, key ssh.PublicKey) *knownLine {
 	keys := []ssh.PublicKey{plainKey(key)}
 	if cert, ok := key.(*ssh.Certificate); ok {
@@ -221,8 +221,8 @@ func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 	return err == nil && bytes.Equal(blob, key.Marshal())
 }
 
-// A knownKeys has the lines of several known_hosts files that match one host name. Testing a hashed line
-// takes a thousand times as long as testing another line, so hashed lines are added only if needed.
+// knownKeys holds the lines of some known_hosts files for one name. Hashed lines are added only if needed, since
+// testing a hashed line takes a thousand times as long as testing another.
 type knownKeys struct {
 	files          []*knownFile
 	name           string

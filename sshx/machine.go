@@ -58,8 +58,8 @@ type cachedAnswer struct {
 	err  error
 }
 
-// maxLookups is the largest number of look-ups at the same time. It is small because the C library may use a
-// single daemon for all of them.
+// maxLookups is the maximum number of look-ups that run at the same time. The C library may use one daemon for all
+// of them.
 const maxLookups = 8
 
 // NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run at
@@ -155,8 +155,8 @@ func (l *LocalMachine) HomeOf(ctx context.Context, name string) (string, error) 
 	return home, err
 }
 
-// Account returns the account with a user ID. The account is empty if there is none. The only possible error
-// is that of ctx.
+// Account returns the account with a user ID. It returns a zero Account if there is no such account. The only
+// possible error is the error of ctx.
 func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, error) {
 	text, _, _ := l.lookUpOnce(ctx, l.slots, "account "+strconv.Itoa(uid), func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, "passwd", strconv.Itoa(uid))

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A hostScope collects the settings for one host. The files are read in order, and the first value of each
-// keyword counts (ssh_config(5)).
+// A hostScope collects the settings for one host. If a keyword occurs several times, the first value counts, in the
+// order of the files (ssh_config(5)).
 type hostScope struct {
 	ctx     context.Context
 	machine Machine
@@ -158,9 +158,9 @@ func (s *hostScope) applies(b *configBlock) (bool, error) {
 	return matchPatterns(b.hosts, cmp.Or(s.final, s.alias)), nil
 }
 
-// matches reports whether the criteria of a Match line hold. It evaluates them from left to right and stops
-// at the first one that does not hold. As a result, a command runs, and an unsupported criterion is an error,
-// only if it matters for this host.
+// matches reports whether all criteria of a Match line hold. It evaluates the criteria from left to right and stops
+// at the first that does not hold. So commands run, and unsupported criteria fail, only for hosts that depend on
+// them.
 func (s *hostScope) matches(b *configBlock) (bool, error) {
 	criteria, err := b.parseCriteria()
 	if err != nil {

@@ -33,11 +33,11 @@ const (
 	defaultPerServer = 8
 )
 
-// UnknownServer is the name to pass to Acquire if the caller does not know which server it connects to. As
-// this may stand for many servers, its limit is Fanout until a connection is dropped.
+// UnknownServer is the name to pass to Acquire if the caller does not know the server. Connections under this name
+// may go to many servers, so the limit is Fanout until a connection is dropped.
 const UnknownServer = ""
 
-// An Outcome says how setting up a connection ended, as far as that tells something about the server.
+// An Outcome is what the result of setting up a connection says about the server.
 type Outcome int
 
 const (
@@ -83,13 +83,13 @@ type Permit struct {
 	err    error
 }
 
-// IsCrowded reports whether more connections were being set up than every server is sure to accept. If so, a
-// dropped connection may be due to their number, and not to this attempt.
+// IsCrowded reports whether the limit was above the number of connections that any server accepts. In that case a
+// connection may have been dropped because there were too many connections, and not because of this attempt.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
-// Acquire waits for permission to set up a connection to a server. The server is identified by any string.
-// Acquire returns the error of ctx if ctx ends. If another connection has found that the server is dead, it
-// returns the error of that connection.
+// Acquire waits for a permit to set up a connection to a server. server may be any string that identifies the
+// server. Acquire returns the error of ctx if ctx is done. If another connection has found that the server is dead,
+// it returns the error of that connection.
 func (p *Pacer) Acquire(ctx context.Context, server string) (*Permit, error) {
 	w := &Permit{p: p, ready: make(chan struct{})}
 	p.mu.Lock()
@@ -203,10 +203,10 @@ func (w *Permit) Release(o Outcome, err error) {
 	p.grantPermits(s)
 }
 
-// Backoff returns how long to wait after attempt n, which counts from 1, before the next one: 0.2, 0.5, 1, 2,
-// 2, ... seconds. Each time is made longer or shorter by up to a quarter, depending on random (0 to 1), so
-// that attempts that were dropped together are not repeated together. n = 0 stands for an attempt that does
-// not count; the result is that of n = 1.
+// Backoff returns how long to wait before attempt n+1. n begins at 1, for which the time is 0.2 s, followed by 0.5,
+// 1, 2, 2, ... seconds. Each time is longer or shorter by up to a quarter, so that attempts that were dropped
+// together are not repeated together. random, from 0 to 1, selects how much. n = 0 stands for an attempt that does
+// not count, and gives the same time as n = 1.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
 	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond

@@ -2,8 +2,8 @@ package sshx
 
 import "strings"
 
-// matchWildcard reports whether s matches a pattern with * and ? (ssh_config(5), PATTERNS). In the worst case
-// it takes time of order len(pattern)*len(s).
+// matchWildcard reports whether s matches a pattern with the wildcards * and ? (ssh_config(5), PATTERNS). It takes
+// time proportional to len(pattern)*len(s) at worst.
 func matchWildcard(pattern, s string) bool {
 	star, mark := -1, 0
 	p, i := 0, 0
@@ -42,10 +42,10 @@ func matchPatterns(patterns []string, s string) bool {
 	return found
 }
 
-// matchList does the same as matchPatterns, for patterns in one text that are separated by commas.
+// matchList is like matchPatterns, for a text with patterns separated by commas.
 func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
 
-// matchHost does the same as matchList for host names, ignoring case.
+// matchHost is like matchList, for host names. It ignores case.
 func matchHost(list, name string) bool {
 	return matchList(strings.ToLower(list), strings.ToLower(name))
 }

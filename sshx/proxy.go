@@ -96,9 +96,9 @@ func (p *proxyConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// explainError returns the error of the proxy command if the command has failed, and e otherwise. When a
-// proxy command fails, it looks to this package as if the server had closed the connection; only the
-// command's own error gives the reason, such as a busy jump host.
+// explainError returns the error of the proxy command itself if the command has failed, and e otherwise. If the
+// command has failed, e only says that the connection was closed. If the proxy command is ssh, its error says when
+// the jump host is busy.
 func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	select {
 	case <-p.done:

@@ -18,8 +18,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// maxJumps is the largest number of jump hosts in a chain. It is needed because the configuration may contain
-// a loop.
+// maxJumps is the maximum number of jump hosts in a chain. It is needed because the configuration may contain a
+// loop.
 const maxJumps = 16
 
 // Resolve returns how to connect to alias, which may be user@host. The same configuration, user and results of
@@ -63,7 +63,7 @@ func (h jumpSpec) splitUser() jumpSpec {
 	return h
 }
 
-// resolve resolves one host of a chain of jump hosts. path has the aliases before it in the chain.
+// resolve returns the Target of one host. path lists the aliases of the hosts whose ProxyJump led to this host.
 func (c *Config) resolve(s hostScope, spec jumpSpec, path []string) (Target, error) {
 	if err := (Target{Alias: spec.host, User: spec.user}).checkNames(); err != nil {
 		return Target{}, err

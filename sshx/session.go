@@ -25,7 +25,7 @@ type Session struct {
 
 var _ io.ReadWriteCloser = (*Session)(nil)
 
-// An ExitError says how a command ended, if it did not exit with 0.
+// An ExitError says how a command ended that did not exit with code 0.
 type ExitError struct {
 	Code    int    // exit code; 0 if a signal ended the command
 	Signal  string // without SIG; empty if no signal ended the command
@@ -42,8 +42,8 @@ func (e *ExitError) Error() string {
 // ErrNoStatus is returned if the server closes the session without sending an exit status.
 var ErrNoStatus = errors.New("the server did not report how the command ended")
 
-// stderrBuffer is the size in bytes of the buffer for reading stderr. It is small because each session has
-// one until it ends, and stderr is nearly always empty. io.Copy would use 32 KiB.
+// stderrBuffer is the size in bytes of the buffer for reading stderr. Each session has such a buffer until it ends,
+// and stderr is nearly always empty. io.Copy would allocate 32 KiB.
 const stderrBuffer = 1 << 10
 
 func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {

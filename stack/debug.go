@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// debugSections returns the sections of DWARF that lines need, without the prefix of their names. Package elf would also apply relocations,
-// and decompress sections of any size.
+// debugSections returns the DWARF sections that are needed to find lines, by name without prefix. It reads the
+// sections itself, because package elf would also apply relocations, and would decompress sections of any size.
 func (m *Image) debugSections() (sections map[string][]byte, err error) {
 	sections = make(map[string][]byte)
 	total := uint64(0)
@@ -26,8 +26,9 @@ func (m *Image) debugSections() (sections map[string][]byte, err error) {
 	return sections, nil
 }
 
-// plausibleUnits reports whether package dwarf needs little memory for the units: there are at most maxUnits, and together their tables of
-// abbreviations are not larger than the section, as if many units had each a part of one large table.
+// plausibleUnits reports whether package dwarf needs little memory for the compile units of a file. There must be
+// at most maxUnits units, and their tables of abbreviations together must not be larger than the section. Otherwise
+// many units could each use a part of one large table.
 func plausibleUnits(info, abbrev []byte) bool {
 	var tables []uint64
 	b := &byteReader{data: info}
@@ -64,7 +65,8 @@ func plausibleUnits(info, abbrev []byte) bool {
 	return true
 }
 
-// abbreviationsSize returns the size of a table of abbreviations (DWARF 5, 7.5.3), or -1 if it is larger than most.
+// abbreviationsSize returns the size of a table of abbreviations (DWARF 5, 7.5.3). It returns -1 if the size
+// exceeds most, the maximum.
 func abbreviationsSize(table []byte, most int) int {
 	b := &byteReader{data: table[:min(len(table), most)]}
 	for !b.failed {
@@ -89,7 +91,7 @@ func abbreviationsSize(table []byte, most int) int {
 	return b.pos
 }
 
-// unitLength reads the length of a unit, and says how long its offsets are: 4 or 8 bytes.
+// unitLength reads the length of a compile unit. offsetSize is the size of the unit's offsets, 4 or 8 bytes.
 func (b *byteReader) unitLength() (length uint64, offsetSize int) {
 	if length = uint64(b.u32()); length == 0xffffffff {
 		return b.u64(), 8
@@ -97,8 +99,8 @@ func (b *byteReader) unitLength() (length uint64, offsetSize int) {
 	return length, 4
 }
 
-// plausibleLines reports whether the program of lines at an offset has no more folders and files than bytes. Package dwarf allocates memory
-// for as many as the header claims (DWARF 5, 6.2.4).
+// plausibleLines reports whether the line number program at an offset has at most as many folders and files as
+// bytes. Package dwarf allocates memory for the numbers that the program's header claims (DWARF 5, 6.2.4).
 func plausibleLines(section []byte, at int64) bool {
 	if at < 0 || at > int64(len(section)) {
 		return false
@@ -131,7 +133,8 @@ func plausibleLines(section []byte, at int64) bool {
 	return !b.failed
 }
 
-// skipForm skips a value (DWARF 5, 7.5.6), of the forms that package dwarf knows in a program of lines.
+// skipForm skips a value of the given form (DWARF 5, 7.5.6). It supports the forms that package dwarf supports in a
+// line number program.
 func (b *byteReader) skipForm(form uint64, offsetSize int) {
 	switch form {
 	case 0x08: // string

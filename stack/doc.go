@@ -1,6 +1,6 @@
 /*
-Package stack unwinds the stacks of other processes and names what it finds. It reads registers, memory and ELF files
-that others give it. It performs no ptrace and knows no process.
+Package stack unwinds the stacks of other processes and finds the names of the functions on them. It reads registers,
+memory and ELF files that the caller provides. It does not use ptrace, and knows nothing about processes.
 
 	Registers, Memory, Mappings --Unwind--> addresses --Symbolize--> Frames
 
@@ -9,10 +9,10 @@ that others give it. It performs no ptrace and knows no process.
 	rules.go     executes call frame instructions; expr.go evaluates DWARF expressions
 	image.go     an ELF file with bounds
 	symbols.go   names of functions, from all symbol tables of a file
-	lines.go     files, lines and inlined functions, from DWARF; debug.go checks it before
+	lines.go     files, lines and inlined functions, from DWARF; debug.go checks the DWARF sections first
 
-A program under observation may be hostile, and so may its files. Therefore each size, count and depth has a bound,
-and each loop ends.
+The observed program and its files may be hostile. Therefore each size, count and depth has a limit, and each loop
+ends.
 
 The formats are those of the System V ABI (gABI 4.1), DWARF 5 section 6.4, and the Linux Standard Base Core
 Specification 5.0, section 10.6 (.eh_frame, .eh_frame_hdr).

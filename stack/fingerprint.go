@@ -5,15 +5,15 @@ import (
 	"hash/fnv"
 )
 
-// fingerprintBytes is how much of a stack Fingerprint reads, and calleeSaved are the registers that a called function
-// must not change, by their DWARF numbers.
+// fingerprintBytes is the maximum number of bytes of a stack that Fingerprint reads. calleeSaved lists the
+// registers that a called function must not change, by their DWARF numbers.
 const fingerprintBytes = 32 << 10
 
 var calleeSaved = map[Arch][]int{AMD64: {3, 6, 12, 13, 14, 15}, ARM64: {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29}}
 
-// Fingerprint returns a hash of what a function and its callers keep in registers and on the stack. frame says which
-// function: 0 is the innermost one, and 1 its caller. While the function waits for a call to return, the hash stays the
-// same. It returns false if the stack cannot be unwound so far.
+// Fingerprint returns a hash of what one function and its callers keep in registers and on the stack. frame selects
+// the function: 0 is the innermost function, and 1 is its caller. The hash stays the same while the function waits
+// for a call to return. Fingerprint returns false if the stack cannot be unwound up to that function.
 func Fingerprint(a Arch, regs Registers, mem Memory, mappings []Mapping, frame int) (hash uint64, ok bool) {
 	u := unwinder{arch: layouts[a], amd64: a == AMD64, mem: mem, mappings: mappings}
 	for i, exact := 0, true; i < min(frame, MaxFrames); i++ {

@@ -22,8 +22,9 @@ type symbolTable struct {
 	size    uint64
 }
 
-// symbolSize is sizeof(Elf64_Sym), and maxUnsized how far a symbol without a size reaches: up to the next one, at most. Such are those of
-// hand-written assembly.
+// symbolSize is the size in bytes of one symbol, sizeof(Elf64_Sym). maxUnsized is the maximum distance from a
+// symbol without a size to an address that counts as part of the symbol. Symbols of hand-written assembly often
+// have no size.
 const (
 	symbolSize = 24
 	maxUnsized = 64 << 10

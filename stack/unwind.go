@@ -195,12 +195,14 @@ func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 	return next, true
 }
 
-// scanWords is how many words of a stack are searched for a return address.
+// scanWords is the maximum number of words of a stack that are searched for a return address.
 const scanWords = 512
 
-// byScan leaves a function without call frame information and without a frame pointer: it takes the first word of the stack that is the
-// address behind a call. This is a guess: words may be left from earlier calls. musl is built so. If a frame pointer is kept, end is
-// where that frame ends. It is the caller's only if there is a call from another file before; otherwise byScan returns false.
+// byScan returns the registers of the caller of a function that has neither call frame information nor a frame
+// pointer, such as the functions of musl. It takes the first word of the stack that is an address after a call as
+// the return address. This is a guess, since words may be left from earlier calls. If end is not 0, the frame
+// pointer points to a frame that ends at end. That frame belongs to the caller only if a word before end is an
+// address after a call in another file. If there is no such word, byScan returns false.
 func (u *unwinder) byScan(regs Registers, at Address, end uint64) (next Registers, ok bool) {
 	sp, known := regs.Get(u.arch.sp)
 	if !known || sp%8 != 0 || end != 0 && at.Mapping == nil {
@@ -249,8 +251,8 @@ func (u *unwinder) isBehindCall(address uint64) bool {
 	return false
 }
 
-// operandSize returns how long an operand of amd64 is: its ModRM byte, SIB byte and displacement. It may be wrong for a SIB byte without
-// a base.
+// operandSize returns the size in bytes of an amd64 operand, which consists of the ModRM byte, the SIB byte and the
+// displacement. The size may be wrong if the SIB byte has no base.
 func operandSize(modRM byte) int {
 	mode, rm := modRM>>6, modRM&7
 	size := 1

@@ -84,13 +84,14 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 	return s.System.Starter.Argv(call), nil
 }
 
-// dial runs the starter for a host. The helper communicates over the starter's stdin and stdout.
+// dial runs the starter for a host and returns the stream of the helper. The helper uses the stdin and stdout of
+// the starter.
 func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	return s.dialTo(ctx, host, new(dialBacks))
 }
 
-// dialTo runs the starter for a host. If c lists that host, the helper connects to mpiexec by TCP instead of
-// using the starter's streams.
+// dialTo runs the starter for a host and returns the stream of the helper. If c expects the host's helper, the
+// helper connects to mpiexec instead of using the starter's streams.
 func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
@@ -244,8 +245,8 @@ func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
 	}
 }
 
-// hostDone records that the Result of one host is known. After the last host it closes the port to which
-// helpers connect.
+// hostDone records that one host has its Result. When all hosts have one, it closes the port to which helpers
+// connect.
 func (c *dialBacks) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
@@ -294,8 +295,8 @@ func (b *dialBack) sendsProgram(size int64) {
 		b.host, (size+1<<20-1)>>20, s.System.Starter.Program)
 }
 
-// stopExpecting records that no further connection of this helper is expected: it has connected, or will not
-// connect. Later connections are refused.
+// stopExpecting records that the helper has connected or will not connect. Any later connection of that helper is
+// refused.
 func (b *dialBack) stopExpecting() {
 	if b == nil {
 		return

@@ -52,10 +52,10 @@ const (
 	stepTimePerHost = 100 * time.Millisecond // added for each host
 )
 
-// maxToldRefusals is the largest number of refused connections that are reported for one port.
+// maxToldRefusals is the maximum number of refused connections that are reported for one port.
 const maxToldRefusals = 8
 
-// Route returns the command line of the starter as it would be if this host were the only one.
+// Route returns the command line with which the starter would be called for this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {
@@ -210,8 +210,8 @@ func (s *stepAttempt) failContext(err error) {
 	})
 }
 
-// attempt calls the starter once. It returns nil if each host has a Result or will get a call of its own.
-// Otherwise the batch system is busy, and busy says why.
+// attempt calls the starter once. It returns nil if each host has a Result or will get its own call of the starter.
+// It returns the starter's Verdict if the batch system is busy.
 func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
 	refused := refusals{warn: s.PerHost.Warn}
@@ -432,8 +432,8 @@ func ownAddresses() (found []netip.Addr) {
 	return found
 }
 
-// A sharedStarter is a starter process that serves several helpers. It counts its users and is closed after
-// the last one. When its input ends, all its helpers end.
+// A sharedStarter is a starter process that several helpers use, with a count of these users. When the last user is
+// gone, the input of the process is closed. Then the starter and all its helpers end.
 type sharedStarter struct {
 	program *localCommand
 	users   atomic.Int32
@@ -472,7 +472,8 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is how often stepLink.ended reads the starter's stderr, in search of a line about the helper.
+// lookInterval is the time between two looks at the starter's stderr by the method ended, which waits for a line
+// about the helper.
 const lookInterval = 10 * time.Millisecond
 
 // ended waits until the step ends, or until the starter reports that this helper has ended.

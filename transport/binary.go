@@ -74,8 +74,8 @@ func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	return s
 }
 
-// A stepVariables has the names of environment variables in which a batch system tells the tasks of a step on
-// which host they run.
+// stepVariables holds the names of the environment variables by which a batch system tells each task of a step on
+// which host it runs.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset
@@ -102,17 +102,17 @@ func (s HelperBinary) WithDelivery(mode string) HelperBinary {
 	return s
 }
 
-// An attach makes the shell on each node join its session to a job of a batch system before the shell starts
-// the helper.
+// An attach makes the shell on each node add its session to a job of a batch system before the shell starts the
+// helper.
 type attach struct {
 	*batch.Attach
 	job   string
 	apart func(host, reason string) // called for each node where that failed
 }
 
-// Attaching returns a copy of s that joins the session on each node to a batch job before the helper starts.
-// If that fails on a node, failed is called from any goroutine. The reason is "missing", "failed", or a text
-// that the node has sent.
+// Attaching returns a copy of s that adds the session on each node to a batch job before the helper starts. If
+// adding the session fails on a node, failed is called, from any goroutine. why is "missing", "failed", or another
+// text from the node.
 func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, reason string)) HelperBinary {
 	s.attach = &attach{attachment, job, failed}
 	return s
@@ -149,13 +149,13 @@ func (s HelperBinary) CheckSameFile(file string) error {
 // otherBuild is the text of the error that CheckSameFile returns. The delivery script has the same text.
 const otherBuild = "it is not the same build as this mpiexec"
 
-// headSize is how many bytes of a program are searched for its build ID. Go's linker writes the ID right
-// after the ELF header, in the first 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
+// headSize is the number of bytes at the start of a file that are searched for the build ID. Go's linker writes the
+// build ID right after the ELF header, within the first 4096 bytes (cmd/link/internal/ld, ELFRESERVE).
 const headSize = 4096
 
-// RunningBinary returns the program of this process. It is identified by the last part of Go's build ID,
-// which is a hash of the program's contents. If the program has no build ID, RunningBinary computes a hash,
-// which takes some milliseconds. Nodes then do not look for the program in a shared directory.
+// RunningBinary returns the program of this process. The program's identity is the last part of Go's build ID,
+// which is a hash of the contents. If the program has no build ID, RunningBinary computes a hash of the file, which
+// takes some milliseconds. Nodes do not look for such a program on a shared path.
 func RunningBinary() (HelperBinary, error) {
 	path, err := os.Executable()
 	if err != nil {

@@ -26,8 +26,7 @@ type LocalChild struct {
 	KeepSession bool     // keep the helper in this process's session, where a batch system looks for it
 }
 
-// closePatience is how long Close waits for a helper to end after its input was closed. A helper that needs
-// longer continues without mpiexec.
+// closePatience is how long Close waits for a helper to end. A helper that needs longer continues without mpiexec.
 const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)
@@ -44,8 +43,8 @@ func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 // RouteLocal is the text that Route returns for this machine.
 const RouteLocal = "this machine"
 
-// CheckLocalHelper checks a path of mpiexec that the user has given for this machine. On this machine the
-// running program is the helper. So it returns an error if the file is not from the same build.
+// CheckLocalHelper checks the path of mpiexec that the user has given for this machine. It returns an error if the
+// file at that path is not the same build as the running program, which is the helper on this machine.
 func CheckLocalHelper(host Host) error {
 	if host.Helper == "" {
 		return nil

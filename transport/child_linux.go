@@ -11,8 +11,8 @@ import (
 	"remshell/proc"
 )
 
-// These are the times for ending the orphans of a killed helper, the processes that it has left behind. They
-// receive SIGTERM first, and SIGKILL after orphanGrace. On other nodes the reaper does the same.
+// These are the times in which mpiexec ends the orphans of a killed helper. It sends SIGTERM first, and SIGKILL
+// after orphanGrace. The reaper does the same on other nodes.
 const (
 	orphanGrace   = time.Second
 	orphanTimeout = 10 * time.Second
@@ -24,8 +24,8 @@ func becomeSubreaper() error { return proc.BecomeSubreaper() }
 // runningProgram returns a path of this program that remains valid when its file is replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// watchOutOfMemory counts how many processes the kernel has killed for lack of memory so far. The returned
-// function describes the processes killed since then. It returns "" if there are none.
+// watchOutOfMemory returns a function that reports whether the kernel has killed processes for lack of memory since
+// watchOutOfMemory was called. If the kernel has killed no process, that function returns "".
 func watchOutOfMemory() (outOfMemory func() string) {
 	root := os.DirFS("/")
 	before := make(chan proc.Denials, 1)

@@ -16,8 +16,8 @@ type Verdict struct {
 	Line string // line of stderr with the reason; empty if Why has it, or there is none
 }
 
-// A messageRule maps a message of OpenSSH 9.2 or of a shell to its meaning. If several rules match, the first
-// one counts, so more specific rules come first.
+// A messageRule maps a message of OpenSSH 9.2 or of a shell to the cause of the failure. The first rule that
+// matches is used, so more specific rules come first.
 type messageRule struct {
 	pattern       string // part of stderr, in lower case; alternatives are separated by |
 	exit          int    // only with this exit code; 0 means any

@@ -123,8 +123,9 @@ func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 // Close closes the connection or ends the local program. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Source returns from where the node has the binary: shared, cache, sent, told (the user has given the path),
-// or found (it was there in an unknown place). On this machine it returns child.
+// Source returns where the node has the binary from. "shared" is a shared file system, "cache" is the cache on the
+// node, and "sent" means that mpiexec has sent the binary. "told" is a path that the user has given. "found" means
+// that the node already had the binary, at an unknown place. "child" is this machine.
 func (c *Conn) Source() string { return c.source }
 
 // Noise returns the text that the login shell printed before it ran the command.
@@ -137,8 +138,8 @@ func (c *Conn) Sent() int64 { return c.sent }
 // the identity of this process's binary. It is empty for a child of this process.
 func (c *Conn) Build() string { return c.build }
 
-// Login returns how long the login took, including repeated attempts. It is 0 if another program, such as
-// ssh, logs in.
+// Login returns how long the login took, including all retries. It returns 0 if another program, such as ssh, does
+// the login.
 func (c *Conn) Login() time.Duration { return c.login }
 
 // Shell returns how long it took from the login until /bin/sh replied. If another program logs in, this
@@ -151,8 +152,8 @@ func (c *Conn) Stderr() string { return c.link.stderr() }
 // LocalAddr returns the local address of the TCP connection, or nil if it is unknown.
 func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 
-// Silence returns how long the connection may be silent before it counts as lost. It is 0 if another program,
-// such as ssh, detects lost connections.
+// Silence returns how long the link may be silent before it counts as lost. It returns 0 if another program, such
+// as ssh, decides when the link is lost.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
 // whyTimeout is how long Why waits for an exit code after the stream has ended. It must be longer than the

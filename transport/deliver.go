@@ -23,9 +23,8 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is the largest number of bytes of the binary that may still be on their way when all bytes
-	// have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have
-	// buffers.
+	// maxInFlight is the maximum number of bytes of the binary that may still be on the way to the host when all bytes
+	// have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
 	maxInFlight = 4 << 20
 )
 
@@ -152,8 +151,8 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine sends the script once more, this time for the binary of the node's architecture, which
-// line contains. If it has done so before, retried is false.
+// retryOtherMachine sends the script again, for the binary of the node's architecture. line is the script's report
+// of the architecture. retryOtherMachine retries only once for a host.
 func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {
@@ -290,8 +289,8 @@ func (d *delivery) awaitDialBack() error {
 	}
 }
 
-// A noDialBack is a helper's report that it cannot connect to mpiexec, with the reason. If the stream has
-// ended without such a report, err is set.
+// A noDialBack is a helper's report that it cannot connect to mpiexec, with the reason. err is set if the stream
+// ended before a report came.
 type noDialBack struct {
 	why string
 	err error
@@ -355,8 +354,8 @@ func (d *delivery) failLineError(line string) error {
 	return d.newError("deliver", KindOther, "%s", line)
 }
 
-// programEndTime is how long to wait for the exit code of a program whose stream has ended. It is long
-// because, on a busy machine, ssh may exit more than a second after it has closed its streams.
+// programEndTime is how long to wait for the exit code of a program whose streams have ended. On a busy machine,
+// ssh may exit more than a second after it has closed its streams.
 const programEndTime = 10 * time.Second
 
 // linkError returns the error for a connection that ended before the helper's first byte.
@@ -390,8 +389,8 @@ func (d *delivery) linkError(err error) error {
 	return e
 }
 
-// contextError returns the error for a delivery whose context has ended, for example after a time limit.
-// stderr is the last line on standard error.
+// contextError returns the error for a delivery whose context ended because of cause. stderr is the last line that
+// the remote side has written to standard error.
 func (d *delivery) contextError(cause error, stderr string) *Error {
 	late := func(step string, kind Kind, remedy, why string, args ...any) *Error {
 		e := d.newError(step, kind, why, args...).withCause(cause)

@@ -1,7 +1,6 @@
 package transport
 
-// A Kind classifies errors for programs that handle them. A kind that package sshx also has, has the same
-// text there.
+// A Kind is a machine-readable class of errors. If package sshx has the same kind, both packages use the same text.
 type Kind string
 
 const (

@@ -48,9 +48,9 @@ func unamePattern(goos, goarch string) string {
 	return strings.Join(patterns, "|")
 }
 
-// parseUname converts the output of uname -s -m to an operating system and architecture as Go names them,
-// such as "Linux aarch64" to linux and arm64. If a machine runs programs of several architectures, it returns
-// the best of them.
+// parseUname converts the output of uname -s -m to Go's names of the operating system and architecture: "Linux
+// aarch64" becomes linux and arm64. If such a machine can run programs of several architectures, it returns the
+// preferred one.
 func parseUname(uname string) (goos, goarch string, ok bool) {
 	goos, machine, found := strings.Cut(strings.ToLower(strings.TrimSpace(uname)), " ")
 	if !found || !isPlainWord(goos) || !isPlainWord(machine) {
@@ -79,8 +79,7 @@ func (s HelperBinary) targetSystem() (goos, goarch string) {
 	return s.goos, s.goarch
 }
 
-// A noBinaryError is returned if there is no binary for another architecture. It lists the files that were
-// searched for.
+// A noBinaryError lists the files in which a binary for another architecture was looked for and not found.
 type noBinaryError struct {
 	files []string
 	err   error // error of the last file

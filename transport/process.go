@@ -14,9 +14,9 @@ import (
 	"remshell/sshx"
 )
 
-// A localCommand is a program that runs on this machine, with its stdin and stdout. It runs in a session of
-// its own, so that ^C on the terminal does not reach it and it cannot ask for a password there. Only a helper
-// under PBS stays in the session, in a process group of its own.
+// A localCommand is a program that this process has started on this machine, with pipes to its stdin and stdout.
+// The program has its own session and process group. So ^C on the terminal does not reach it, and it cannot ask for
+// a password on the terminal. The starter of PBS has only its own process group.
 type localCommand struct {
 	cmd        *exec.Cmd
 	in, out    *os.File

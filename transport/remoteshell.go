@@ -19,7 +19,8 @@ import (
 	"remshell/sshx"
 )
 
-// A shellProgram is a program on this machine that runs a shell on a host. Command and ByStarter use it.
+// A shellProgram is a program on this machine that runs a shell on a host. Command and ByStarter use a
+// shellProgram.
 type shellProgram struct {
 	self        HelperBinary
 	env         []string // environment of the program; nil means that of this process
@@ -143,7 +144,8 @@ const (
 	killGrace  = 500 * time.Millisecond
 )
 
-// endGroup ends the program's process group with SIGTERM, a grace period, and SIGKILL.
+// endGroup ends the processes of the program's process group. It sends SIGTERM, waits for a grace period, and sends
+// SIGKILL.
 func endGroup(p *localCommand) {
 	if p.waitFor(closeGrace) {
 		return

@@ -53,8 +53,8 @@ func (s HelperBinary) deliveryScript(tag string) string {
 	return fill.Replace(withoutComments(deliverScript))
 }
 
-// hostPrefix returns the text at the start of each line of the script's output. In a step, where lines of
-// many hosts are merged, it is the name of the host.
+// hostPrefix returns the text at the start of each line of the script's output. In a batch step, where the lines of
+// many hosts are merged, it is the host's name. Otherwise it is empty.
 func (s *stepVariables) hostPrefix() string {
 	if s == nil {
 		return ""
@@ -62,8 +62,8 @@ func (s *stepVariables) hostPrefix() string {
 	return "$" + s.host + " "
 }
 
-// dialBackArgs returns the arguments with which a helper connects to mpiexec (package dialback): the name of
-// its host and, if known, the address to try first.
+// dialBackArgs returns the helper's arguments for connecting to mpiexec (package dialback). These are the helper's
+// host and the address to try first, if an address is known.
 func (s HelperBinary) dialBackArgs() string {
 	switch {
 	case s.silent:
@@ -76,9 +76,9 @@ func (s HelperBinary) dialBackArgs() string {
 	return ""
 }
 
-// minAddressSpace is the least address space, in KiB, with which a helper starts (rule RM-57). Go's runtime
-// reserves 1.2 GB for tables of all possible memory, or less if that is not available, and uses little of it.
-// In tests a helper never started with 720 MB, mostly with 760 MB, and always with 800 MB.
+// minAddressSpace is the minimum address space, in KiB, with which a helper is started (rule RM-57). Go's runtime
+// reserves 1.2 GB of address space for tables, or less if 1.2 GB are not available, and uses little of it. In tests
+// the helper never started with 720 MB, often started with 760 MB, and always started with 800 MB.
 const minAddressSpace = 900 << 10
 
 func withoutComments(script string) string {

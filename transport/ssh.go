@@ -59,9 +59,9 @@ func routeText(t sshx.Target) string {
 	return text
 }
 
-// target looks a host up in the user's SSH configuration, by the name that the user has written (rule SSH-1).
-// The settings of the host list take precedence. If the host list has no login settings, an SSH server that
-// was started for this job (SSHLogin) also takes precedence.
+// target looks a host up in the user's SSH configuration, by the name that the user wrote (rule SSH-1). The host
+// list overrides the configuration. If the host list has no login settings, the SSHLogin for a server of this job
+// overrides the configuration.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {
@@ -116,7 +116,7 @@ func startShell(ctx context.Context, client *sshx.Client, timeout time.Duration)
 		Why: fmt.Sprintf("the server did not start a session within %s", formatSeconds(timeout)), Remedy: "PAM or a file system may hang there; see the system log of its sshd", Err: errStepTimeout}
 }
 
-// An sshLink is an SSH session together with its connection, on which there is no other session.
+// An sshLink is an SSH session together with its connection. Each connection has only one session.
 type sshLink struct {
 	*sshx.Session
 	client *sshx.Client
@@ -125,11 +125,11 @@ type sshLink struct {
 func (l *sshLink) stderr() string           { return l.Stderr() }
 func (l *sshLink) verdict(exit int) Verdict { return Classify(l.Stderr(), exit) }
 
-// Close closes the connection and thereby the session. The node's shell or helper then reads end of file.
+// Close closes the connection, which ends the session. The shell or helper on the node then reads end of file.
 func (l *sshLink) Close() error { return l.client.Close() }
 
-// localAddr returns the local address of the connection. It is nil for a connection through a jump host or
-// proxy command, because the host could not reach that address.
+// localAddr returns the local address of the connection. It returns nil if the connection uses a jump host or proxy
+// command, since the host could not reach that address.
 func (l *sshLink) localAddr() net.Addr {
 	if tcp, ok := l.client.LocalAddr().(*net.TCPAddr); ok && len(l.client.Target().Via) == 0 {
 		return tcp

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// shell is the command that transports run on a node.
+// shell is the program that transports run on a node.
 const shell = "/bin/sh"
 
 /*

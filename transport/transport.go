@@ -10,7 +10,8 @@ import (
 	"sync"
 )
 
-// A Transport connects to hosts. A new transport is a type with these two methods that cli/dialer.go chooses.
+// A Transport connects to hosts. To add a transport, write a type with these two methods, and select it in
+// cli/dialer.go.
 type Transport interface {
 	// Dial starts the helpers of a set of hosts. It sends one Result for each as soon as it is known, in any
 	// order, and then closes the channel. It never blocks on the receiver, who has to close the streams.
@@ -47,8 +48,8 @@ func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host
 	return results
 }
 
-// A PanicError is the error for a panic in a goroutine that served one host, which is a bug of this program.
-// Only that host fails (rule TRUST-35).
+// A PanicError is the error for a host whose goroutine has panicked, which is a bug of mpiexec. Only that host
+// fails (rule TRUST-35).
 type PanicError struct {
 	Value any    // argument of panic
 	Stack []byte // for the log
@@ -70,7 +71,7 @@ func dialRecovered(ctx context.Context, host Host, dial func(context.Context, Ho
 	return dial(ctx, host)
 }
 
-// Transports has the two transports of a command line: to this machine and to other hosts.
+// Transports holds the two transports of one command line: one to this machine and one to other hosts.
 type Transports struct {
 	Local  Transport // to this machine
 	Remote Transport // to all others
@@ -97,7 +98,7 @@ func (w Transports) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// A transportHosts has those hosts of a set that use the same transport.
+// A transportHosts lists the hosts that use one transport.
 type transportHosts struct {
 	transport Transport
 	hosts     []Host
@@ -131,15 +132,15 @@ func (w Transports) Route(host Host) (string, error) {
 	return w.Remote.Route(host)
 }
 
-// A Fallback connects to all hosts of a job with First. If First fails for one host, it connects to all hosts
-// with Second, so that one job never uses both (rm-integration.md RM-30). The first set of hosts decides this
-// for the whole job. A later failure, when ranks may already run, is an error for that host only.
+// A Fallback connects to all hosts of a job with the transport First, or to all hosts with the transport Second
+// (rm-integration.md RM-30). It uses Second if First fails for a host in the first set of hosts. The decision is
+// final. If First fails for a host later, when ranks may run, that is an error of the host.
 //
 //	the first set --First--> all are reached ------------------------> First from now on
 //	                    '--> one is not: what was reached is closed --> Second from now on
 //
-// The Results of the first set are sent only when all of them are known. The fields must not change after the
-// first call of Dial.
+// The Results of the first set are sent only when all of them are known. The fields must not change after the first
+// call of Dial.
 type Fallback struct {
 	First, Second Transport
 	Failed        func(host Host, err error) // called once, before Second is used; may be nil
@@ -150,7 +151,7 @@ type Fallback struct {
 
 var _ Transport = (*Fallback)(nil)
 
-// Dial connects to hosts with the transport that is in use. The first call decides which transport that is.
+// Dial connects to hosts with First or Second. The first call of Dial decides which transport is used.
 func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	go func() {
@@ -169,8 +170,8 @@ func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// decide returns the transport to use. The first call connects to the hosts to find that out, and returns
-// their results, too. Other calls wait until the first has decided.
+// decide returns the transport to use. If decide had to connect to the hosts in order to decide, reached has the
+// results. Only the first call decides; later calls wait for its decision.
 func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transport, reached []Result) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()
@@ -222,8 +223,8 @@ func (f *Fallback) Route(host Host) (string, error) {
 	return f.First.Route(host)
 }
 
-// A LocalOverride is a transport that decides by its function IsLocal which hosts are this machine, whatever
-// the hosts themselves say.
+// A LocalOverride treats a host as this machine if IsLocal returns true for the host, and treats all other hosts as
+// other machines.
 type LocalOverride struct {
 	Transports
 	IsLocal func(Host) bool
@@ -239,7 +240,7 @@ func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return h.Transports.Dial(ctx, hosts)
 }
 
-// Unreachable is the transport to other hosts for a command line that cannot reach any.
+// Unreachable is the transport to other hosts if the command line gives no way to connect to other hosts.
 type Unreachable struct {
 	Why       string // text of the error of each host
 	RouteText string // text that Route returns

@@ -36,8 +36,9 @@ func Reasons(err error) []string {
 	return nil
 }
 
-// Reason returns the result of the error's method Reason, which is the text without the host's name. So hosts that
-// fail for the same reason have equal texts. If the error has no such method, Reason returns the whole text.
+// Reason returns the text of an error without the host's name, which is the result of the error's method Reason. So
+// hosts that fail for the same reason have equal texts. If the error has no such method, Reason returns the whole
+// text.
 func Reason(err error) string {
 	var r interface{ Reason() string }
 	if errors.As(err, &r) {

@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// These are limits for values in messages from the other process (rule TRUST-7). A value is checked when the
-// message is read, so later code can rely on its limits.
+// These constants limit the values in messages from the other side (rule TRUST-7). Each value is checked once, when
+// the message is read, so later code can rely on the limits.
 const (
 	maxWord         = 256      // bytes of a name
 	maxSentence     = 4 << 10  // bytes of a text for people
@@ -39,8 +39,7 @@ const MaxOnNode = 1 << 16
 // read.
 const initialCapacity = 64
 
-// A Range has the smallest and largest valid value of a number in a message. It also has the number's name,
-// for error messages.
+// A Range is the smallest and largest valid value of a number, with the number's name for error messages.
 type Range struct {
 	Name      string
 	Low, High int64
@@ -77,8 +76,7 @@ var (
 	terminalSizeRange = Range{"terminal size", 0, math.MaxUint16}
 )
 
-// A Length limits the size of a text, in bytes, or of a list, in elements. It also has a name for error
-// messages.
+// A Length is the maximum size of a text in bytes, or of a list in elements, with a name for error messages.
 type Length struct {
 	Name string
 	Max  int
@@ -102,8 +100,7 @@ func (l Length) truncate(text string) string {
 	return text[:end] + dots
 }
 
-// These are limits for the lengths of log lines and of texts that programs read. The latter are never
-// truncated.
+// These are the maximum lengths of texts for programs, which are never truncated, and of log lines.
 var (
 	pathLength       = Length{"path", maxPath}
 	markLength       = Length{"word", 64}
@@ -115,8 +112,9 @@ var (
 	logLineLength    = Length{"line", maxLine}
 )
 
-// A cpuSet is a set of numbers below maxCPUs, as a bitmap that grows with the largest number in it. It is not
-// an array of fixed size, because that would enlarge the stack of each connection's goroutine for ever.
+// A cpuSet is a set of CPU numbers below maxCPUs. It is a bitmap that grows with the largest number in the set. A
+// fixed array would enlarge the goroutine's stack, which does not shrink again, and each connection of a large job
+// reads CPU numbers at some time.
 type cpuSet []uint64
 
 // add adds n to the set and reports whether n is new.
@@ -132,6 +130,6 @@ func (s *cpuSet) add(n int) bool {
 	return true
 }
 
-// MaxMarks is the largest number of marks (files that prove which nodes are one machine) that a helper reads
-// under one tag. No machine has that many names.
+// MaxMarks is the maximum number of marks that a helper reads under one tag (ReadMarks). It exceeds the number of
+// names that any machine has.
 const MaxMarks = 100

@@ -18,10 +18,10 @@ type ValueError string
 
 func (i ValueError) Error() string { return string(i) }
 
-// A Codec either writes the fields of a message to buf or reads them from it (Reading), in order. One list of
-// fields for each message serves both directions, so they cannot disagree. Each field has a valid range. When
-// writing, texts for people are truncated to fit. When reading, values outside the range are refused (rule
-// TRUST-7).
+// A Codec writes the fields of a message to buf, in order, or reads them from buf if Reading is set. Each message
+// has one list of fields for both directions, so that writer and reader cannot disagree. Each field has a range of
+// valid values. A writer truncates texts for people to that range, and a reader rejects values outside that range
+// (rule TRUST-7).
 type Codec struct {
 	buf     []byte
 	Reading bool
@@ -75,7 +75,7 @@ func (c *Codec) Num(p *int, s Range) {
 	}
 }
 
-// Num8 does the same as Num for an int8. All values in s must fit into an int8.
+// Num8 is like Num, for an int8. All values in s must fit into an int8.
 func (c *Codec) Num8(p *int8, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -84,7 +84,7 @@ func (c *Codec) Num8(p *int8, s Range) {
 	}
 }
 
-// Num64 does the same as Num for an int64.
+// Num64 is like Num, for an int64.
 func (c *Codec) Num64(p *int64, s Range) {
 	c.varint(p)
 	if c.Reading && c.err == nil && !s.contains(*p) {
@@ -242,7 +242,7 @@ func (c *Codec) CPUs(p *[]int) {
 	}
 }
 
-// requireUnique adds cpus to the set used. It makes the message invalid if the set already has one of them.
+// requireUnique adds cpus to used. It calls Fail if a CPU was in used before.
 func (c *Codec) requireUnique(used *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !used.add(cpu) {

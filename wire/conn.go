@@ -15,7 +15,7 @@ import (
 // tell Magic from the output of a login shell (rule IO-14).
 const Magic = "\x00remshell helper\x00\xff\n"
 
-// maxNoise is how many bytes a login shell may print before the helper's Magic arrives.
+// maxNoise is the maximum number of bytes that a login shell may print before Magic.
 const maxNoise = 1 << 20
 
 // ErrClosed is returned by Send after Close was called.
@@ -58,8 +58,8 @@ type connState struct {
 	err      error // of a failed write; every later Send returns it
 }
 
-// NewConn returns a Conn that uses rw and closes it at the end. self is the caller's side of the connection.
-// The Conn accepts only messages that the other side may send.
+// NewConn returns a Conn over rw and takes ownership of rw. self is the caller's side. The Conn accepts only
+// messages that the other side may send.
 func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	if j, ok := rw.(interface{ inProcess() *InProcess }); ok {
 		return &Conn{connState: &connState{rw: rw, side: self, inProcess: &inProcessReader{InProcess: j.inProcess(), self: self}}}
@@ -105,8 +105,8 @@ func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// shareFrameFrom is the size in bytes from which SendFrame does not copy a Frame. In a job with 1,000 nodes,
-// the result of a fence has several MiB and is sent to each node, so copies would need much memory.
+// shareFrameFrom is the minimum size in bytes for which SendFrame does not copy a Frame. The result of a fence with
+// 1,000 nodes has some MiB for each node, and a copy for each node would need a thousand times that.
 const shareFrameFrom = 16 << 10
 
 // SendFrame sends an encoded message, as Send does. f must not change afterwards.
@@ -144,8 +144,8 @@ func (c *Conn) sendInProcess(send func() error) error {
 	return send()
 }
 
-// sendError returns the error because of which nothing can be sent any more, or nil. The caller must hold
-// c.mu.
+// sendError returns the reason why nothing can be sent any more, or nil if messages can be sent. The caller must
+// hold c.mu.
 func (c *Conn) sendError() error {
 	if c.err == nil && (c.closed || c.replaced) {
 		return ErrClosed
@@ -194,9 +194,9 @@ func (c *Conn) runWriter(buffer []byte) {
 	}
 }
 
-// takePending returns the pieces of bytes that wait to be written. From then on, new bytes are collected in
-// buffer. err is the result of the last write. If nothing waits or err is not nil, takePending returns nil
-// and the writer must end.
+// takePending returns the pieces that wait to be written. The writer may reuse the last piece. Later messages are
+// appended to buffer. err is the result of the last write. If err is not nil or nothing waits, takePending returns
+// nil and the writer ends.
 func (c *Conn) takePending(buffer []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -226,8 +226,8 @@ func totalLength(pieces [][]byte) (n int) {
 	return n
 }
 
-// Backlog returns how many bytes were sent but not yet written. The number grows if the other end or the
-// network is slow. It is always 0 within one process.
+// Backlog returns the number of bytes that were passed to Send and are not yet written. The number is large if the
+// other side or the network is slow. It is 0 if the other side is in this process.
 func (c *Conn) Backlog() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -241,8 +241,7 @@ const (
 	maxBatch  = 1 << 20  // a larger buffer is freed after use
 )
 
-// reusable returns batch with length 0, so that its memory can be used again. If its capacity is below
-// flowBatch, it returns nil.
+// reusable returns batch with length 0, for reuse. If the capacity of batch is below flowBatch, it returns nil.
 func reusable(batch []byte) []byte {
 	if cap(batch) < flowBatch {
 		return nil

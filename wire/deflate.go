@@ -9,10 +9,10 @@ import (
 	"io"
 )
 
-// These decide when the data of a fence is compressed. Deflating costs mpiexec about 5 ns per byte, once.
-// Inflating costs 3 to 8 ns per byte on each node, at the same time. mpiexec saves for each node: 3 ns per
-// byte for encryption, and 8 ns on a link of 1 Gbit/s. Business cards of MPI libraries shrink to 0.12 to 0.42
-// of their size.
+// These constants decide whether the blobs of a Fenced are deflated (compressed). Deflating costs mpiexec some 5 ns
+// per byte, once. Inflating costs 3 to 8 ns per byte on each node, in parallel. Each byte less saves 3 ns for
+// encryption on each node, and 8 ns on a link of 1 Gbit/s. Business cards of MPI libraries shrink to between 0.12
+// and 0.42 of their size.
 const (
 	deflateFrom   = 64 << 10 // fewest bytes of all blobs that are deflated
 	deflateNodes  = 16
@@ -24,8 +24,8 @@ const (
 // a length and a distance stand for 258 bytes (RFC 1951).
 const maxInflation = 258 * 8 / 2
 
-// maxBlobs is the largest number of blobs in a fence. No cluster has that many nodes. The limit is needed
-// because an empty blob takes only one byte in the encoded list, but 24 in memory.
+// maxBlobs is the maximum number of blobs in a fence. No cluster has that many nodes. An empty blob takes one byte
+// in the encoded list, and 24 bytes in memory.
 const maxBlobs = 1 << 18
 
 var errInflate = errors.New("the compressed data in the message are malformed")
@@ -81,8 +81,8 @@ func deflate(b []byte) []byte {
 	return out.Bytes()
 }
 
-// Inflate decompresses Deflated into Blobs, if Deflated is set. Whatever Size says, it allocates at most
-// twice the bytes that were really decompressed (rule TRUST-30).
+// Inflate sets Blobs to the decompressed contents of Deflated, if Deflated is set. It never allocates more than
+// twice the bytes that were decompressed, even if Size is larger (rule TRUST-30).
 func (m *Fenced) Inflate() error {
 	if len(m.Deflated) == 0 {
 		return nil

@@ -142,7 +142,7 @@ func (m *PeersProbed) Fields(c *Codec) {
 	List(c, &m.Probes, Length{"peers", maxPeers}, (*Codec).peerProbe)
 }
 
-// maxPeers is the largest number of nodes to which one helper makes test connections.
+// maxPeers is the maximum number of nodes that one helper probes.
 const maxPeers = 1 << 14
 
 func (c *Codec) rlimit(l *job.Rlimit) {

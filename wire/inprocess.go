@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// An InProcess is one end of a stream inside one process, for a helper that runs inside mpiexec. Two Conns
-// over the two ends pass Data without copying it. All other messages are encoded, so that neither side can
-// change values that the other one uses.
+// An InProcess is one end of a stream inside one process, for a helper that runs inside mpiexec. Two Conns over the
+// two ends pass Data without copying the bytes. They encode all other messages, so that neither side can change
+// values of the other side.
 type InProcess struct{ in, out *mailbox }
 
 // NewInProcess returns the two ends of a new stream within this process.

@@ -6,9 +6,9 @@ import (
 	"io"
 )
 
-// These are the sizes of the read buffer, in bytes. Most connections of a large job carry few messages and
-// keep the smallest. The buffer of a connection that carries much output grows to the largest size, by a
-// factor of inputGrowth at a time.
+// These are the sizes of the read buffer in bytes. Most connections of a large job carry few messages and keep the
+// smallest buffer. The buffer of a connection that carries output grows by a factor of inputGrowth at a time, up to
+// the largest size.
 const (
 	minInputBuffer = 1 << 10
 	maxInputBuffer = 64 << 10

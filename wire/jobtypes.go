@@ -220,8 +220,7 @@ func (c *Codec) claim(p *job.Claim) {
 	c.gang(&p.Gang)
 }
 
-// gang reads or writes the description of a gang (a job that shares CPUs in turns). *p is nil if the job is
-// no gang.
+// gang reads or writes a pointer to a Gang, which may be nil.
 func (c *Codec) gang(p **job.Gang) {
 	has := *p != nil
 	if c.Bool(&has); !has {

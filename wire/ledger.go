@@ -16,9 +16,9 @@ Messages about other jobs, for --jobs, --kill and similar options. The helper ha
 	   | <--------------------------------- Evicted   what was done, or the error
 */
 
-// ListLedger asks the helper for the claims and tickets in its node's ledger. If Job is set, the reply also
-// has the states of the ranks that this job of user UID has on the node. MaxBytes limits the size of the
-// reply. 0 means the largest size allowed.
+// ListLedger requests the claims and tickets in a node's ledger. If Job is set, the reply also contains the states
+// of the ranks that this job of user UID has on the node. MaxBytes is the maximum size of the reply. If it is 0,
+// the maximum is that of any LedgerListed.
 type ListLedger struct {
 	AnsweredBy[*LedgerListed]
 
@@ -35,9 +35,9 @@ func (m *ListLedger) Fields(c *Codec) {
 	c.Num(&m.MaxBytes, SizeRange)
 }
 
-// LedgerListed is the reply to ListLedger. If Err is set, the ledger cannot be read. If Notice is set, it
-// says that entries of some users were left out. Path is the ledger directory and the number that this node's
-// entries have in it (rule TRUST-20). UID is the user of the helper.
+// LedgerListed is the reply to ListLedger. If Err is set, the helper cannot read the ledger. If Notice is set,
+// entries of some users were left out. Path is the ledger directory together with the number under which this
+// node's entries are stored there (rule TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int

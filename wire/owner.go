@@ -14,5 +14,5 @@ func Handle[T any, M Message](o *Owner[T], handle func(T, M)) {
 // Owns reports whether the table has a handler for m.
 func (o *Owner[T]) Owns(m Message) bool { return o.handlers[NumberOf(m)] != nil }
 
-// Handle calls the handler for m. The table must have one.
+// Handle calls the handler for m. The handler must exist.
 func (o *Owner[T]) Handle(t T, m Message) { o.handlers[NumberOf(m)](t, m) }

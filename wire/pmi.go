@@ -44,10 +44,10 @@ func (m *PMIReport) Fields(c *Codec) {
 	c.Sentence(&m.Text, "text")
 }
 
-// Fence has the data that the ranks of one node have put since their last fence. ID names the participants
-// and counts their fences (pmiserver/fence). If GivenUp is set, there is no data and the fence has failed:
-// either the timeout of a rank on this node has passed, or mpiexec has reported a failure elsewhere. Joined
-// is then true if the node had sent its data before.
+// Fence contains the data that the ranks of one node have put since their last fence. ID names the participants and
+// how many earlier fences they had (pmiserver/fence). GivenUp means that the fence has failed and that there is no
+// data. A fence fails if a local rank times out, or if mpiexec has sent Fenced with GivenUp because of a rank on
+// another node. If GivenUp is set, Joined says whether the node has sent its data before.
 type Fence struct {
 	ID      string
 	Blob    []byte
@@ -62,9 +62,9 @@ func (m *Fence) Fields(c *Codec) {
 	c.Bool(&m.Joined)
 }
 
-// Fenced is the reply to Fence. It has the data of each node. If GivenUp is set, the fence has failed. This
-// is also sent to nodes that have not sent a Fence yet, which reply with a Fence that has GivenUp set, too.
-// Deflated is the compressed list of blobs, and Size its length before compression (FrameFor, Inflate).
+// Fenced is the reply to Fence. It contains the data of each node. If GivenUp is set, the fence has failed. A node
+// that has not yet joined the fence then also receives Fenced, and sends Fence with GivenUp in reply. Deflated is
+// the compressed list of blobs, and Size is the size of the list before compression (FrameFor, Inflate).
 type Fenced struct {
 	ID       string
 	Blobs    [][]byte
@@ -83,9 +83,9 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Bool(&m.GivenUp)
 }
 
-// RankMapRequest asks on which nodes the ranks of a group run. A helper sends it once for each group that
-// PMIx clients ask about, and more often for clients with old versions of PMIx. The reply has the ID that the
-// helper has chosen.
+// RankMapRequest asks on which nodes the ranks of a group run. If PMIx clients need the map, a helper sends this
+// request once for each group. It sends the request again for each request of a client with an old version of PMIx.
+// The helper chooses ID, and the reply has the same ID.
 type RankMapRequest struct {
 	AnsweredBy[*RankMap]
 

@@ -28,9 +28,8 @@ func NewData(size int) *Data {
 	return &Data{Bytes: b[:size], pooled: b}
 }
 
-// SplicedData returns a Data message with a piece of a rank's input. The n bytes are in buffer, a kernel pipe
-// buffer that must contain nothing else. The message can only be sent inside one process. The sender may use
-// buffer again when it has received credit for all n bytes.
+// SplicedData returns a piece of a rank's input. The piece is all of the n bytes in buffer. It can only be sent
+// inside one process. The sender may use buffer again after it has received credit for all n bytes.
 func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
 	return &Data{Rank: rank, Stream: Stdin, splice: buffer, spliced: n}
 }

@@ -8,8 +8,8 @@ import (
 	"remshell/pmiserver/spawn"
 )
 
-// Prepare tells the helper to prepare the node's ranks of a group. In this message, unlike in all others,
-// ranks have their numbers in the group and not in the job.
+// Prepare contains the node's part of a group of ranks, which the helper then prepares. Only in this message are
+// ranks numbered from 0 within their group. All other messages use the numbers of ranks in the whole job.
 type Prepare struct {
 	AnsweredBy[PrepareReply]
 
@@ -98,7 +98,7 @@ func (n *GroupNode) fields(c *Codec) {
 	c.Num(&n.EarlierRanks, RankRange)
 }
 
-// A Process has the settings that each rank's process inherits, in addition to those of its app context.
+// A Process contains what the process of each rank inherits, in addition to the settings in its App.
 type Process struct {
 	BaseEnv            job.Env
 	Compat             []string          // other launchers whose variables it gets too, see job.Request

@@ -26,8 +26,8 @@ After ClaimsChanged, mpiexec requests the decision lock again. The helper of the
 long as the connection lasts and Pings arrive.
 */
 
-// An mpiexec whose job waits in the queue sends Ping to its queue host every PingEvery. If the helper there
-// receives none for PingTimeout, it removes the request from the queue.
+// An mpiexec that waits in a queue sends Ping to its queue host at intervals of PingEvery. If the helper on the
+// queue host receives no Ping for PingTimeout, it removes the request from the queue.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
@@ -36,10 +36,9 @@ const (
 	HeartbeatEvery = 10 * time.Second
 )
 
-// LockDecision requests the decision lock of the queue. Only the mpiexec that holds this lock may plan a job
-// and claim CPUs (placement.md 6.4). mpiexec sends the request to the helper on the queue host. LocalOnly is
-// set if the job runs only on this node. The helper then takes no lock, and the reply only contains the
-// length of the queue.
+// LockDecision requests the decision lock of the queue. Only the holder of the lock may plan and claim
+// (placement.md 6.4). mpiexec sends LockDecision to the helper on the queue host. If LocalOnly is set, the job runs
+// on this node only. Then the helper takes no lock, and its reply only gives the length of the queue.
 type LockDecision struct {
 	AnsweredBy[*DecisionLocked]
 
@@ -84,9 +83,8 @@ func (m *Enqueue) Fields(c *Codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition reports the place of a request in the queue: how many requests come before it, and how many
-// there are. If Err is set, the request is no longer in the queue. If EvictedBy is set, it names the user who
-// has removed the request.
+// QueuePosition reports how many requests are ahead of this request, and how many are in the queue. If Err is set,
+// this request is not in the queue any more. If EvictedBy is set, that user has removed this request.
 type QueuePosition struct {
 	Ahead, Total int
 	Err          string
@@ -132,8 +130,9 @@ type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) Fields(*Codec) {}
 
-// Ping is a sign of life without a reply. With it, a waiting mpiexec shows that it is not stopped, because a
-// stopped one must not block the queue. A Ping from a helper makes a dead connection noticeable.
+// Ping has no reply. A Ping of mpiexec shows the helper that holds its ticket that mpiexec still waits in the
+// queue, since a stopped mpiexec must not block the other requests. A Ping of a helper makes sure that a dead
+// connection is noticed.
 type Ping struct{}
 
 func (m *Ping) Fields(*Codec) {}

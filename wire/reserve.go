@@ -24,9 +24,9 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 	   | ReleaseClaims --------------------------->   the job has to wait: remove the claim of its last attempt
 */
 
-// WriteMark asks the helper to write a mark, a random text, into the directory of shared memory. Only a
-// helper on the same machine, and in the same namespaces, can read it. With marks, mpiexec can prove that two
-// hosts are one machine, without having to trust what they report (rule TRUST-6).
+// WriteMark requests that the helper write a mark, which is a random text, into the directory of shared memory.
+// Only a helper in the same namespaces of the same machine can read the mark. This proves that two nodes are one
+// machine without trusting what either node reports (rule TRUST-6).
 type WriteMark struct {
 	AnsweredBy[*MarkWritten]
 
@@ -38,8 +38,7 @@ func (m *WriteMark) Fields(c *Codec) {
 	c.Text(&m.Mark, markLength)
 }
 
-// MarkWritten is the reply to WriteMark. Err says why the mark could not be written. It is empty if the mark
-// was written.
+// MarkWritten is the reply to WriteMark. Err says why the helper could not write the mark. It is empty on success.
 type MarkWritten struct{ Err string }
 
 func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
@@ -58,8 +57,8 @@ type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }
 
-// Survey asks the helper for the claims of running jobs on the node. Claims of OwnJob are left out. So are
-// claims of ParentJob, in a rank of which mpiexec runs, and of the jobs in which ParentJob runs.
+// Survey requests the claims of running jobs on the node. The reply leaves out the claims of OwnJob, of ParentJob,
+// and of the jobs in which ParentJob runs.
 type Survey struct {
 	AnsweredBy[*Surveyed]
 
@@ -85,11 +84,11 @@ func (m *Survey) Fields(c *Codec) {
 	c.Bool(&m.WantGang)
 }
 
-// Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed all
-// CPUs that the helper may use. If Notice is set, it says why the ledger cannot be used; jobs on this node
-// may then share CPUs. Forbidden says why the node's administrator does not allow this user to run ranks. It
-// is empty if that is allowed. If Drained is set, the reason is that root has drained the node. If Limited is
-// set, MaxRanks is the largest number of ranks of all jobs. Warnings are about the administrator's file.
+// Surveyed is the reply to Survey. InParentJob confirms that ParentJob runs on this node and has claimed all CPUs
+// that the helper may use. If Notice is set, it says why the helper cannot use the ledger, and jobs on this node
+// may share CPUs. Forbidden says why the node's administrator does not allow this user to run ranks, and is empty
+// if the user may run ranks. Drained is set if the reason is that root has drained the node. If Limited is set,
+// MaxRanks is the maximum number of ranks of all jobs together. Warnings are about the administrator's file.
 type Surveyed struct {
 	InParentJob      bool
 	Forbidden        string
@@ -148,10 +147,9 @@ func (c *Codec) occupancy(u *job.Occupancy) {
 	c.Bool(&u.Movable)
 }
 
-// Prepared reports that the helper has prepared the ranks of a group, so that starting them is unlikely to
-// fail. If Notice is set, the CPUs could not be claimed, and other jobs may use them. Rendezvous is an
-// address with a free port for PyTorch's variables. It is set only on the node of rank 0, and only if it was
-// requested.
+// Prepared reports that the helper has done everything that can fail before a start. If Notice is set, there is no
+// claim, and other jobs may use the same CPUs. Rendezvous is an address and a free port on this node, for the
+// variables of PyTorch. It is set only on the node of rank 0, and only if the job asks for these variables.
 type Prepared struct{ Group, Notice, Rendezvous string }
 
 func (m *Prepared) Fields(c *Codec) {
@@ -176,8 +174,8 @@ func (m *Refused) Fields(c *Codec) {
 	c.Sentence(&m.Hint, "hint")
 }
 
-// ClaimConflict is the reply to Prepare if another job has meanwhile claimed some of the planned CPUs. The
-// node has then claimed nothing.
+// ClaimConflict is the reply to Prepare if another job has claimed some of the planned CPUs since the survey. The
+// helper has then claimed nothing.
 type ClaimConflict struct{ Group, Reason string }
 
 func (m *ClaimConflict) Fields(c *Codec) {

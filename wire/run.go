@@ -58,7 +58,7 @@ func (m *Start) Fields(c *Codec) {
 	c.Word(&m.Rendezvous, "meeting point")
 }
 
-// KillGroup makes the helper kill the ranks of a group, because one of them could not be started.
+// KillGroup kills the ranks of a group, because one of its ranks could not be started.
 type KillGroup struct{ Group string }
 
 func (m *KillGroup) Fields(c *Codec) { c.Word(&m.Group, "group") }
@@ -169,8 +169,8 @@ func (m *Log) Fields(c *Codec) {
 	c.HumanText(&m.Text, logLineLength)
 }
 
-// EndJob makes the helper end the ranks that still run on the node. For the time Linger they may end by
-// themselves. Then they receive SIGTERM, and after Grace SIGKILL.
+// EndJob ends the ranks that are left on the node. Ranks that have not ended after Linger get SIGTERM, and SIGKILL
+// after a further Grace.
 type EndJob struct{ Linger, Grace time.Duration }
 
 func (m *EndJob) Fields(c *Codec) {
@@ -178,9 +178,9 @@ func (m *EndJob) Fields(c *Codec) {
 	c.Duration(&m.Grace, "grace")
 }
 
-// HelperSignaled reports that the helper has received SIGTERM or a similar signal from somebody other than
-// mpiexec, for example from a batch system. The ranks may have received the signal, too (rule RM-60). Why
-// names the sender, if known. The helper continues to run.
+// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent. The sender
+// may be a batch system, systemd or a person. The ranks may have received the signal, too (rule RM-60). Why names
+// the sender, if known. The helper continues to run.
 type HelperSignaled struct {
 	Signal int
 	Why    string
@@ -191,8 +191,8 @@ func (m *HelperSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Why, "reason")
 }
 
-// ProcessesGone reports that no process of the job is left on the node. Drained follows when all their output
-// has been read.
+// ProcessesGone reports that no process of the job is left on the node. The helper sends Drained later, when it has
+// read all output of these processes.
 type ProcessesGone struct{}
 
 func (m *ProcessesGone) Fields(*Codec) {}
@@ -212,9 +212,9 @@ func (m *Drained) Fields(c *Codec) {
 	c.Texts(&m.KeptSessions, Length{"directories", MaxSessions}, pathLength)
 }
 
-// NextAttempt ends an attempt that is followed by another one (survive.md SV-2). mpiexec sends it after
-// Drained. The helper forgets everything about the attempt except its claims. It keeps the claims until Start
-// or ReleaseClaims.
+// NextAttempt ends an attempt (one run of all ranks) that another attempt follows (survive.md SV-2). mpiexec sends
+// NextAttempt after it has received Drained. The helper resets all state except its claims. It keeps the claims,
+// without ranks, until Start or ReleaseClaims.
 type NextAttempt struct {
 	AnsweredBy[*AttemptReady]
 }

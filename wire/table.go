@@ -40,8 +40,8 @@ const (
 	Always                      // after Greeting
 )
 
-// A Kind describes one kind of message. It is a row of the table of messages (rule TRUST-4). It has a name, a
-// sender, a phase, the largest size of a body in bytes, and a function that returns an empty message.
+// A Kind is a kind of message and one row of the table (rule TRUST-4). It has a name, a sender, a phase, the
+// maximum size of a body in bytes, and a function that returns an empty message.
 type Kind struct {
 	Name    string
 	Sender  Side
@@ -61,8 +61,8 @@ type Row struct {
 	Example func(rank int) Message
 }
 
-// maxUnbounded is the largest body of messages that have no tighter limit. For comparison, a fence of 1,000
-// nodes with 64 ranks each has about 64 MiB of data.
+// maxUnbounded is the maximum size in bytes of the body of messages that have no tighter limit. A fence of 1,000
+// nodes with 64 business cards each takes some 64 MiB.
 const maxUnbounded = 1 << 30
 
 // table lists all kinds of messages. The index is the number of the kind in the protocol, which never changes
@@ -172,8 +172,8 @@ func NumberFor[M Message]() byte {
 	return number
 }
 
-// Register adds a feature's message M to the table. It is called while the program is initialized. New
-// features use numbers from 100 on. The number must not be in use.
+// Register adds the row of a feature's message M to the table. Features call Register while the program is
+// initialized. The number must not be in use. New features use numbers from 100 on.
 func Register[M any, P interface {
 	*M
 	Message
@@ -210,8 +210,8 @@ func Kinds() []Kind {
 // NameOf returns the name of a message's kind.
 func NameOf(m Message) string { return kindOf(m).Name }
 
-// A Violation is the error for a message that breaks the rules of the protocol (rule TRUST-2). The connection
-// is closed after the first one.
+// A Violation is the error for a message that violates the protocol (rule TRUST-2). The first Violation ends the
+// connection.
 type Violation string
 
 func (v Violation) Error() string { return string(v) }

@@ -11,9 +11,9 @@ import (
 // The contents of a ledger were written by any users of the node. These functions cut them to
 // what a helper may send.
 
-// Truncate removes entries so that the message has at most maxBytes bytes. 0 means the largest size allowed.
-// If not all entries fit, each user gets the same share, and Truncate returns the users whose entries were
-// removed. The states of ranks all belong to one job and may take half of the size.
+// Truncate removes entries so that the message has at most maxBytes bytes. If maxBytes is 0, the limit is the
+// maximum size of the message. If not all entries fit, each user gets the same share, and Truncate returns the
+// users whose entries were removed. States, which belong to one job, may take half of the size.
 func (m *LedgerListed) Truncate(maxBytes int) (cut []int) {
 	if full := kindOf(m).MaxBody; maxBytes <= 0 || maxBytes > full {
 		maxBytes = full
@@ -43,8 +43,8 @@ type ledgerEntry struct {
 	claimedRanks, claimedCPUs int
 }
 
-// measureEntry returns the encoded size of an entry that belongs to user uid. The size is 0 if the entry is
-// not valid.
+// measureEntry returns the encoded size of an entry of user uid. The size is 0 if the entry contains invalid
+// values.
 func measureEntry[T any](p *T, element func(*Codec, *T), uid int) ledgerEntry {
 	out := Codec{}
 	element(&out, p)

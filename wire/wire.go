@@ -1,7 +1,7 @@
 /*
 Package wire is the protocol between mpiexec and its helpers.
 
-One ordered byte stream connects the two ends: the stdin and stdout of the
+One ordered byte stream connects mpiexec with each helper: the stdin and stdout of the
 helper, through an SSH session or, on the local host, through a pair of pipes.
 
 	mpiexec                                      helper
@@ -21,15 +21,15 @@ helper, through an SSH session or, on the local host, through a pair of pipes.
 	   | <-------------------------------------- Drained   no process of the job is left
 	   | Bye ------------------------------------------->
 
-This is the shortest job. Each phase has a file with a drawing and its messages: hello.go,
+The diagram shows the shortest job. Each phase has a file with a diagram and its messages: hello.go,
 queue.go, reserve.go and prepare.go, run.go, pmi.go. Operations outside of a job are in
 ledger.go and diagnose.go. Each message is listed with its fields and their valid values. table.go
-has the table of all messages. A request names its reply by AnsweredBy (request.go).
+contains the table of all messages. A request declares its reply by AnsweredBy (request.go).
 
 If the helper's input ends before Bye, the helper ends its ranks. So a job ends when its mpiexec dies.
 
 A frame is one byte for the kind, the length of the body as uvarint, and the body. In
-a body a number is a zig-zag varint. A text or list is its length and its elements.
+a body, a number is a zig-zag varint. A text or list is its length followed by its elements.
 Fields follow each other in the order of the struct. The package does not know which peer is at the
 other end, nor how to read the blobs of a fence.
 */

@@ -22,8 +22,8 @@ type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
 
-// WithSecret returns the token with which a helper connects if Token itself is not secret. value is the value
-// of the environment variable that Secret names. If Secret is empty, the token is returned unchanged.
+// WithSecret returns the token that a helper uses to connect if t.Token is not secret. value is the value of the
+// environment variable t.Secret. If t.Secret is empty, WithSecret returns t unchanged.
 func (t JoinToken) WithSecret(value string) JoinToken {
 	if t.Secret != "" {
 		t.Token = secretKey(t.Token, value)
@@ -67,8 +67,8 @@ func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (con
 	return nil, err
 }
 
-// dialRound tries all addresses in parallel. If mpiexec replies at an address but connecting fails
-// afterwards, that address is left out for the rest of the round.
+// dialRound tries all addresses in parallel. If mpiexec replies at an address and the connection then fails,
+// dialRound does not try that address again.
 func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.Conn, error) {
 	ctx, over := context.WithTimeoutCause(ctx, c.timeouts.round, errNoAnswer)
 	defer over()

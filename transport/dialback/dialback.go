@@ -40,7 +40,7 @@ import (
 	"strings"
 )
 
-// A JoinToken has the data with which a helper connects to mpiexec and proves that it belongs to the job.
+// A JoinToken contains all that a helper needs to connect to mpiexec and to prove that it belongs to the job.
 type JoinToken struct {
 	Certificate [32]byte         // SHA-256 of mpiexec's certificate, which is made for this step
 	Token       [32]byte         // random secret

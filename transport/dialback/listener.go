@@ -35,8 +35,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 // Ports is the range of ports from which a Listener chooses one port. The zero value allows any port.
 type Ports struct{ Low, High uint16 }
 
-// A Listener accepts connections of helpers that it expects. Its port is open until Close is called or no
-// helper is expected any more.
+// A Listener accepts the connections of the expected helpers. Its port is open until Close is called or all
+// expected helpers have connected or been given up.
 type Listener struct {
 	refuse      func(peer netip.Addr, reason string)
 	listener    net.Listener
@@ -125,8 +125,8 @@ func (d *Listener) JoinToken(addresses []netip.Addr) JoinToken {
 	return t
 }
 
-// PublicJoinToken returns a token that need not be secret, and makes the Listener accept only helpers that
-// also know secret. They have it in the environment variable with the given name.
+// PublicJoinToken returns a join token that other users may read. It makes the Listener accept only helpers that
+// also know secret. variable is the environment variable from which helpers read the secret.
 func (d *Listener) PublicJoinToken(addresses []netip.Addr, variable, secret string) JoinToken {
 	d.mu.Lock()
 	d.key = secretKey(d.token, secret)
@@ -147,8 +147,8 @@ func (d *Listener) StopExpecting(host string) {
 	d.markDone(host)
 }
 
-// markDone records that a host's helper is no longer expected. It returns false if it was not expected
-// before. The caller must hold d.mu.
+// markDone records that the Listener no longer expects the helper of a host. It returns false if the Listener did
+// not expect that helper. The caller must hold d.mu.
 func (d *Listener) markDone(host string) bool {
 	if !d.expected[host] || d.closed {
 		return false
@@ -202,8 +202,8 @@ func (d *Listener) isClosed() bool {
 	return d.closed
 }
 
-// addPending adds a connection that has not been authenticated. If there are too many such connections, it
-// closes the oldest one. It returns false if the Listener is closed.
+// addPending adds a pending connection. If there are too many pending connections, it closes the oldest. It returns
+// false if the Listener is closed.
 func (d *Listener) addPending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,8 +219,8 @@ func (d *Listener) addPending(conn net.Conn) bool {
 	return true
 }
 
-// removePending removes a connection that has not been authenticated. It returns false if addPending has
-// already closed it to make room. Such a connection is not reported as refused.
+// removePending removes a pending connection. It returns false if addPending has closed the connection, which then
+// does not count as refused.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -259,8 +259,8 @@ func (d *Listener) proofKey() [32]byte {
 	return d.key
 }
 
-// readHelperProof reads and checks the proof that a helper sends. refusal says what is wrong with the proof.
-// It is empty if the proof is valid.
+// readHelperProof reads and checks a helper's proof. refusal says what is wrong with the proof, and is empty if the
+// proof is valid.
 func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	if err := stream.Handshake(); err != nil {
 		return "", noProofReason(err)
@@ -276,7 +276,7 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	return p.host, ""
 }
 
-// checkExpected returns the reason for refusing a helper with a valid proof, or "" to accept it.
+// checkExpected returns why a helper with a valid proof is refused, or "" if the helper is accepted.
 func (d *Listener) checkExpected(host string) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -290,11 +290,11 @@ func (d *Listener) checkExpected(host string) (refusal string) {
 	return ""
 }
 
-// leftBeforeProof is the reason for refusal if the peer has closed the connection before it has sent a proof.
-// This is normal for a helper that has connected by another address.
+// leftBeforeProof is the refusal if the other side has closed the connection before sending a proof. A helper
+// closes a connection if it has connected by another address.
 const leftBeforeProof = "gone"
 
-// noProofReason returns the reason why there is no valid proof. err is the error of the handshake.
+// noProofReason returns why the other side has not sent a valid proof. err is the error of the handshake.
 func noProofReason(err error) string {
 	for _, left := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, left) {

@@ -82,8 +82,8 @@ var defaultTimeouts = timeouts{nextAddress: 250 * time.Millisecond, nextAfterAcc
 // errNoAnswer is returned for an address at which nothing has replied in time.
 var errNoAnswer = errors.New("no answer")
 
-// A raceResults has the channels for the results of trying several addresses at the same time. Sending to
-// them never blocks, because their capacity is the number of addresses.
+// raceResults holds the channels for the results of raceAddresses. Sending a result never blocks, since the
+// capacity of each channel is the number of addresses.
 type raceResults struct {
 	accepted chan int
 	ended    chan raceResult
