@@ -1,5 +1,7 @@
 /*
-Package feature lists the features of mpiexec. Each feature is a package in a folder of its own, with its messages, its options and their help. It registers itself at the points where it takes part. To remove a feature, remove its line in this file and its folder.
+Package feature lists the features of mpiexec. Each feature is a package in a folder of its own, with its messages,
+its options and their help. It registers itself at the points where it takes part. To remove a feature, remove its
+line in this file and its folder.
 
 	option.Register                        its options and their help
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
@@ -11,9 +13,10 @@ Package feature lists the features of mpiexec. Each feature is a package in a fo
 	node.Admit                             what may come from helpers, and when
 	launch.Handle, helper.Handle           what becomes of a message, in mpiexec and in each helper
 
-The files launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes part. A new message or setting may have any free number. If two have the same number, the program reports that at its start. After
-a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. The
-guide's tables (doc/guide) name options, too. Package cleanipc is a feature with all parts; bindings is a small one.
+The files launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes
+part. A new message or setting may have any free number. If two have the same number, the program reports that at
+its start. After a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. The guide's
+tables (doc/guide) name options, too. Package cleanipc is a feature with all parts; bindings is a small one.
 
 The tests of a feature are in its folder. launch/launchtest runs jobs there, with real helpers and ranks.
 launch/node/nodetest checks when a helper may send its messages, and wire/wiretest checks a frame. The tests of this

@@ -15,8 +15,8 @@ import (
 )
 
 /*
-Control requests reach a running job without a daemon (survive.md SV-24). The requester and the job's helper each write a file to
-the ledger, in the directory of their own user:
+Control requests reach a running job without a daemon (survive.md SV-24). The requester and the job's helper each
+write a file to the ledger, in the directory of their own user:
 
 	requester                     files                             helper of the job
 	  |                             |                                |

@@ -11,8 +11,8 @@ Messages between the PMI servers of the nodes and mpiexec.
 	   | GroupEnded ------------------------------>   a group of other nodes that it knows
 	   | <------------------------------- PMIReport   a rank aborts, or loses its connection
 
-Fences and requests are few and need no credit. Each node has at most one PMI barrier of a group open. Rule TRUST-4 limits
-the number of its open PMIx fences and requests.
+Fences and requests are few and need no credit. Each node has at most one PMI barrier of a group open. Rule TRUST-4
+limits the number of its open PMIx fences and requests.
 */
 
 // A PMIEvent is the kind of event in a PMIReport. The events from PMIAborted to PMIDisconnected sooner or

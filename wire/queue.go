@@ -22,8 +22,8 @@ The decision lock of the queue host lets one request at a time decide where its 
 	   | <--------------------------- ClaimsChanged   a claim was made or removed
 	   | Dequeue --------------------------------->
 
-After ClaimsChanged, mpiexec requests the decision lock again. The helper of the queue host keeps the place in the queue as
-long as the connection lasts and Pings arrive.
+After ClaimsChanged, mpiexec requests the decision lock again. The helper of the queue host keeps the place in the
+queue as long as the connection lasts and Pings arrive.
 */
 
 // An mpiexec that waits in a queue sends Ping to its queue host at intervals of PingEvery. If the helper on the

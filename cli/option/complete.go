@@ -10,7 +10,8 @@ import (
 )
 
 /*
-A shell runs mpiexec to complete a word. Our completion scripts only pass the words on, and offer the candidates that are printed:
+A shell runs mpiexec to complete a word. Our completion scripts only pass the words on, and offer the candidates
+that are printed:
 
 	mpiexec --__complete WORD...       the words up to the cursor; the last one is not complete, and may be empty
 

@@ -1,5 +1,7 @@
 /*
-Package control is the feature of mpiexec by which users end, suspend and resume a running job (--end, --suspend, --resume-job; survive.md 7). It also receives all other requests of users to a running job, and passes each to the feature that serves the request's verb.
+Package control is the feature of mpiexec by which users end, suspend and resume a running job (--end, --suspend,
+--resume-job; survive.md 7). It also receives all other requests of users to a running job, and passes each to the
+feature that serves the request's verb.
 
 	helper --ControlRequest--> seen before? too many? --> launch.Job.Serve --> this feature, or another
 */

@@ -1,6 +1,7 @@
 /*
-Package fetches is the feature of mpiexec by which a rank gets data that a rank on another node has committed (rule PMIX-62). The feature serves each PMIx_Get of data that no fence has exchanged. mpiexec forwards the requests and the replies to the ranks' nodes, and
-keeps no data.
+Package fetches is the feature of mpiexec by which a rank gets data that a rank on another node has committed (rule
+PMIX-62). The feature serves each PMIx_Get of data that no fence has exchanged. mpiexec forwards the requests and
+the replies to the ranks' nodes, and keeps no data.
 
 	rank --> its PMIx server --Fetch--> mpiexec --Fetch--> the PMIx server of the other rank's node
 	                         <--Fetched-        <--Fetched-- once that rank has committed the key

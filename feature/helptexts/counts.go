@@ -14,7 +14,8 @@ import (
 type topic struct{ File, Name string }
 
 /*
-An aggregator counts the help texts of ranks' MPI libraries. Only the first rank prints a text. Later the aggregator reports how many other ranks have sent the same text (rule PMIX-48). The zero value is ready for use.
+An aggregator counts the help texts of ranks' MPI libraries. Only the first rank prints a text. Later the
+aggregator reports how many other ranks have sent the same text (rule PMIX-48). The zero value is ready for use.
 */
 type aggregator struct {
 	repeated map[topic]int // by topic, ranks with the same text that are not reported yet

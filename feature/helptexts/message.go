@@ -1,6 +1,6 @@
 /*
-Package helptexts is the feature of mpiexec that prints the help texts which MPI libraries of ranks send with PMIx_Log. Each text is
-printed once for all ranks of the job, and mpiexec counts the repetitions (rule PMIX-48).
+Package helptexts is the feature of mpiexec that prints the help texts which MPI libraries of ranks send with
+PMIx_Log. Each text is printed once for all ranks of the job, and mpiexec counts the repetitions (rule PMIX-48).
 
 	rank --PMIx_Log--> its helper --ShowHelp------> mpiexec: was this text printed before?
 	                      |       <--ShowHelpReply--   | yes: count it

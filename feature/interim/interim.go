@@ -1,5 +1,6 @@
 /*
-Package interim is the feature of mpiexec that writes the file of --report at intervals while the job runs (--report-every). It is for jobs that may be killed together with mpiexec.
+Package interim is the feature of mpiexec that writes the file of --report at intervals while the job runs
+(--report-every). It is for jobs that may be killed together with mpiexec.
 
 	--report-every: Reports --> attach --> Due: the result so far --> writer --> FILE, replaced
 */

@@ -1,12 +1,15 @@
 /*
-Package migrate is the feature of mpiexec that moves a running job to other nodes (--migrate). It ends the job's attempt (one run of all ranks), and the next attempt runs on the other nodes (survive.md SV-17). It finds and reserves the target nodes before it ends the attempt:
+Package migrate is the feature of mpiexec that moves a running job to other nodes (--migrate). It ends the job's
+attempt (one run of all ranks), and the next attempt runs on the other nodes (survive.md SV-17). It finds and
+reserves the target nodes before it ends the attempt:
 
 	requested --> search --> claimed --> checkpoint --> ended --> next attempt
 	   |          | while      |          | --ckpt-required     no pause, no fence
 	   |          | ranks run  |          |
 	   '----------'------------'----------'--> refused: the job runs on unchanged
 
-During a move the job has additional reservations on its own nodes. A Start message to such a node would release them, so mpiexec starts no spawned ranks meanwhile.
+During a move the job has additional reservations on its own nodes. A Start message to such a node would release
+them, so mpiexec starts no spawned ranks meanwhile.
 */
 package migrate
 

@@ -1,5 +1,8 @@
 /*
-Package names is the feature of mpiexec that keeps the names that ranks publish and look up for MPI_Comm_connect. Ranks publish them with PMI (MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the job (rule PMIX-39). With --names user or all, other jobs can find the names. Then a helper on one host keeps them in the host's ledger, a directory that the jobs on the host share (place.go).
+Package names is the feature of mpiexec that keeps the names that ranks publish and look up for MPI_Comm_connect.
+Ranks publish them with PMI (MPI_Publish_name) or PMIx (PMIx_Publish). mpiexec has one table for all groups of the
+job (rule PMIX-39). With --names user or all, other jobs can find the names. Then a helper on one host keeps them
+in the host's ledger, a directory that the jobs on the host share (place.go).
 
 	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
 	                        <--NameReply----

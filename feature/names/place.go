@@ -28,7 +28,8 @@ first request opens it, and it lasts until the attempt ends. Jobs that use the s
 	  |                          changes ----> | <------- AwaitNames |  while nodes wait for a name
 	  |                                        | NamesChanged -----> |  they look it up again
 
-Only the goroutine of supervise's Run uses the fields above mu. If the connection to the helper is lost, all later requests fail.
+Only the goroutine of supervise's Run uses the fields above mu. If the connection to the helper is lost, all later
+requests fail.
 */
 type place struct {
 	job   *launch.Job

@@ -1,13 +1,13 @@
 /*
-Package ranktrace is the feature of mpiexec that writes the steps of a run with their times (--trace, --trace-svg). It also
-records the steps of the running job: how its ranks start, reach the first fence, run and end.
+Package ranktrace is the feature of mpiexec that writes the steps of a run with their times (--trace, --trace-svg).
+It also records the steps of the running job: how its ranks start, reach the first fence, run and end.
 
 	Start sent --start--> all ranks of a host run --first fence--> the host reaches the fence
 	                 Started --(the rank's own row)--> Exited
 	                                                   last Exited --end--> Drained
 
-All times are those at which mpiexec receives a message, by its own clock. In jobs of more than maxRankRows ranks, the ranks
-of a host share one row. Package trace records them, as it does the earlier steps of the run.
+All times are those at which mpiexec receives a message, by its own clock. In jobs of more than maxRankRows ranks,
+the ranks of a host share one row. Package trace records them, as it does the earlier steps of the run.
 */
 package ranktrace
 

@@ -19,14 +19,16 @@ import (
 )
 
 /*
-A folder is the folder for temporary files of one job on one node. A record in a second directory has the path of the folder, because the user chooses DIR:
+A folder is the folder for temporary files of one job on one node. A record in a second directory has the path of
+the folder, because the user chooses DIR:
 
 	DIR/remshell-1000.RANDOM/       the folder; mode 0700
 	/tmp/remshell-1000/             only this user may write
 	  scratch/                      0700
 	    HOST.RANDOM                 the record, locked as long as the helper lives: job, path, device and inode
 
-The folder of a record of this host whose lock no process holds is left over. A folder that will be kept after the job has no record.
+The folder of a record of this host whose lock no process holds is left over. A folder that will be kept after the
+job has no record.
 */
 type folder struct {
 	path    string

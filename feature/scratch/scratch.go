@@ -1,5 +1,6 @@
 /*
-Package scratch is the feature of mpiexec that makes a folder for temporary files of the job on each host (--scratch). Ranks get its path in TMPDIR. The folder is removed when the job ends.
+Package scratch is the feature of mpiexec that makes a folder for temporary files of the job on each host
+(--scratch). Ranks get its path in TMPDIR. The folder is removed when the job ends.
 
 	--scratch: Folder --Prepare--> helper: chooses a path, sets TMPDIR and MPIEXEC_SCRATCH
 	                                 | ranks are about to start: makes the folder, and a record of it
@@ -7,6 +8,7 @@ Package scratch is the feature of mpiexec that makes a folder for temporary file
 	mpiexec <--- ScratchLeft ------'   only if the folder stays
 	   '---> line at the end, or warning
 
-If the helper is killed, another process removes the folder, which it finds with the record: the helper's reaper, its guard, or the next helper.
+If the helper is killed, another process removes the folder, which it finds with the record: the helper's reaper,
+its guard, or the next helper.
 */
 package scratch

@@ -1,5 +1,6 @@
 /*
-Package spawn is the feature of mpiexec that starts more ranks when a rank asks for them (MPI_Comm_spawn). The new ranks form a new group. mpiexec plans, claims and supervises them like the ranks of the command line:
+Package spawn is the feature of mpiexec that starts more ranks when a rank asks for them (MPI_Comm_spawn). The new
+ranks form a new group. mpiexec plans, claims and supervises them like the ranks of the command line:
 
 	rank     helper             mpiexec                          nodes
 	 | spawn --> | Spawn ---------> |                               |
@@ -12,10 +13,13 @@ Package spawn is the feature of mpiexec that starts more ranks when a rank asks 
 	 |           |                  |<--------------------- Started |  each rank
 	 | <-------- | <------- Spawned |                               |
 
-All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent rank gets an error. The parent rank continues, as the MPI standard requires.
+All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent
+rank gets an error. The parent rank continues, as the MPI standard requires.
 
-mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
-knows the job's nodes, and supervision forwards their replies to it. It does not take the decision lock, with which waiting jobs are planned one at a time, because a running job does not wait behind others. Claims are exclusive without the lock.
+mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The
+reservation knows the job's nodes, and supervision forwards their replies to it. It does not take the decision
+lock, with which waiting jobs are planned one at a time, because a running job does not wait behind others. Claims
+are exclusive without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */

@@ -1,5 +1,6 @@
 /*
-Package stacks is the feature of mpiexec that prints the stacks of all ranks as one tree, when the time limit of -timeout is reached (--on-timeout stacks) or a user asks for it while the job runs (mpijob status JOB --stacks).
+Package stacks is the feature of mpiexec that prints the stacks of all ranks as one tree, when the time limit of
+-timeout is reached (--on-timeout stacks) or a user asks for it while the job runs (mpijob status JOB --stacks).
 
 	supervise.InspectRanks, request of a user --> GatherStacks --> all nodes --> StackGroups --> text, or reply
 	                                                                  |

@@ -24,13 +24,15 @@ import (
 )
 
 /*
-A receiver copies the files of a job (--stage) to this node, on a goroutine of its own, so that a slow disk delays neither output nor signals.
+A receiver copies the files of a job (--stage) to this node, on a goroutine of its own, so that a slow disk delays
+neither output nor signals.
 
 	StageFiles --> make a folder, reserve space --> copy files found here --> request the others
 	FileChunk  --> write, hash --> credit                               ... --> StageResult
 
-A file may be on this node already: under mpiexec's own path on a shared file system, or staged by another job of this
-user. Such a file is recognized only by its hash. It is copied, because its owner may change it. The hashes of received files are checked, too.
+A file may be on this node already: under mpiexec's own path on a shared file system, or staged by another job of
+this user. Such a file is recognized only by its hash. It is copied, because its owner may change it. The hashes of
+received files are checked, too.
 */
 type receiver struct {
 	send  func(wire.Message) error

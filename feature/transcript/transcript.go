@@ -1,7 +1,7 @@
 /*
-Package transcript is the feature of mpiexec that keeps a transcript of the lines between ranks and their PMI servers
-(--pmi-trace). The transcript has the format that transcript.ReadCases reads, so that it can be used as a test. Lines of ranks on
-several nodes are in the order in which mpiexec received them.
+Package transcript is the feature of mpiexec that keeps a transcript of the lines between ranks and their PMI
+servers (--pmi-trace). The transcript has the format that transcript.ReadCases reads, so that it can be used as a
+test. Lines of ranks on several nodes are in the order in which mpiexec received them.
 
 	--pmi-trace: Request --Prepare--> helper
 	helper --PMITrace--> recorder --> file, when the job is over

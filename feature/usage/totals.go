@@ -7,13 +7,16 @@ import (
 )
 
 /*
-Totals sums the usage samples of nodes. Samples that arrive within one second count as taken at the same moment (rule RM-51).
+Totals sums the usage samples of nodes. Samples that arrive within one second count as taken at the same moment
+(rule RM-51).
 
 	         a        b
 	1 s    100 MB   250 MB    the job: 350 MB
 	2 s    300 MB    40 MB             340 MB   maximum: 350 MB, and not 300 + 250
 
-The samples of a second are summed when the last node has reported, or when a sample of the next second arrives. If a node is late, its previous sample is used, unless that sample is too old. Seconds are those of mpiexec's clock, so that a wrong clock of a node does no harm.
+The samples of a second are summed when the last node has reported, or when a sample of the next second arrives. If
+a node is late, its previous sample is used, unless that sample is too old. Seconds are those of mpiexec's clock,
+so that a wrong clock of a node does no harm.
 */
 type Totals struct {
 	nodes         map[int]*nodeUsage

@@ -7,9 +7,11 @@ each thread, its calls of Python functions, and the names of the files that it e
 	           the tracing thread ends, and the kernel detaches the others
 
 The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even
-if one of its threads did not react to the interrupt, or if the helper is killed. A process that was stopped by SIGSTOP stays stopped. A signal that arrives meanwhile is delivered.
+if one of its threads did not react to the interrupt, or if the helper is killed. A process that was stopped by
+SIGSTOP stays stopped. A signal that arrives meanwhile is delivered.
 
-Tracing may interrupt system calls of the process. Calls that are never restarted after a stop, such as epoll_wait(2), then return EINTR (signal(7)).
+Tracing may interrupt system calls of the process. Calls that are never restarted after a stop, such as
+epoll_wait(2), then return EINTR (signal(7)).
 */
 package trace
 

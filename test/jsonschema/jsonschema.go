@@ -1,6 +1,6 @@
 /*
-Package jsonschema checks the JSON that mpiexec writes against the schemas in doc/json. A key that a schema does not have is
-an error, so a new key needs a line there.
+Package jsonschema checks the JSON that mpiexec writes against the schemas in doc/json. A key that a schema does
+not have is an error, so a new key needs a line there.
 */
 package jsonschema
 

@@ -4,7 +4,9 @@ Package machine decides when a job makes no progress. It performs no I/O and rea
 	helper:   a Sample of /proc, some in each --hang time --Tracker--> Report: how long nothing has changed on the node
 	mpiexec:  Reports of all nodes --Watch--> read all stacks, four times --Watch--> tell the user, or wait twice as long
 
-In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a time, waits for the user or is traced by a debugger is assumed to continue by itself, and so is a rank whose stack has changed between two readings.
+In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a time, waits
+for the user or is traced by a debugger is assumed to continue by itself, and so is a rank whose stack has changed
+between two readings.
 */
 package machine
 

@@ -1,5 +1,6 @@
 /*
-Package tree joins the stacks of many ranks, and finds the ranks that are at another place than most. It performs no I/O.
+Package tree joins the stacks of many ranks, and finds the ranks that are at another place than most. It performs
+no I/O.
 
 	a stack of each thread --Simplify--> frames that say where the program is
 	   --Merge--> groups of equal stacks (on each node, and again in mpiexec)

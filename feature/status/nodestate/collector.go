@@ -25,7 +25,9 @@ import (
 )
 
 /*
-This file requests the states of a job's ranks from its helpers. Root may request them for a job of another user, who may serve any data at the sockets. Therefore the job's claims (records of the CPUs and ranks that the job has on this machine) limit everything that is read:
+This file requests the states of a job's ranks from its helpers. Root may request them for a job of another user,
+who may serve any data at the sockets. Therefore the job's claims (records of the CPUs and ranks that the job has
+on this machine) limit everything that is read:
 
 	the sockets     one per helper with a claim
 	the ranks       those in the claims, each once

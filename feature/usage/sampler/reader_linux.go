@@ -14,7 +14,10 @@ import (
 )
 
 /*
-A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes about 5 µs. It reads the file of each unrelated process only once. A process that does not descend from the helper never will, so the Reader skips it as long as it lives. The inode of the directory in /proc, which is part of the listing, shows that it is still the same process.
+A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes about
+5 µs. It reads the file of each unrelated process only once. A process that does not descend from the helper never
+will, so the Reader skips it as long as it lives. The inode of the directory in /proc, which is part of the
+listing, shows that it is still the same process.
 
 	/proc --list--> pid, inode --.-- known to be unrelated: skipped
 	                             '-- others: read --> descends from the helper, or its parent is gone: returned
