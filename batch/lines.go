@@ -153,8 +153,8 @@ func (w Inputs) file(variable, form string) (l list, err error) {
 	return l, linesError(missing, wrong)
 }
 
-// linesError turns the two errors of Inputs.lines into one. If readErr is not nil, it returns readErr as an
-// unreadError. Otherwise it returns parseErr, which may be nil.
+// linesError converts the two errors of Inputs.lines to a single error. If readErr is not nil, it returns readErr
+// as an unreadError. Otherwise it returns parseErr, which may be nil.
 func linesError(readErr, parseErr error) error {
 	if readErr != nil {
 		return newUnreadError(readErr.Error())

@@ -99,8 +99,8 @@ func terminal(w Inputs) bool {
 }
 
 // slurmCopies returns how many copies of mpiexec srun has started, such as "3 times", and the command line of srun.
-// It returns empty texts if there is only one copy. A rank of another mpiexec has no SLURM_PROCID, so it does not
-// count as a copy.
+// It returns empty texts if srun has started only one copy. An mpiexec that is a rank of another mpiexec has no
+// SLURM_PROCID, so it does not count as a copy.
 func slurmCopies(w Inputs) (times, starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {

@@ -314,9 +314,9 @@ func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
 	})
 }
 
-// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped counts as waiting for its slice
-// if it must not run in this slice. It also counts as waiting if it was not allowed to run a moment ago, because
-// the clocks of hosts differ, and before its first slice.
+// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped counts as waiting for its time
+// slice if it must not run in this slice. It also counts as waiting before its first slice, and if it was not
+// allowed to run a moment ago, since the clocks of hosts differ.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return

@@ -33,7 +33,7 @@ func (p *parser) parseLine(c cursor) {
 }
 
 // parseHosts parses a whole host list, or a line with hosts and attributes that apply to all hosts of the line.
-// After an error in one word it continues with the next word, so that the user sees all errors at once.
+// After an error in one word, it continues with the next word, so that the user sees all errors at once.
 func (p *parser) parseHosts(c cursor) {
 	if p.names > p.maxNames {
 		return

@@ -173,8 +173,8 @@ func (c *cursor) readRankHost(l *RankLine) error {
 	return nil
 }
 
-// readSlotList reads the rest of the line, removes quotes around it, checks it as a list of slots, and stores it in
-// l.
+// readSlotList reads the rest of the line as a list of slots and stores the list in l. It removes quotes around the
+// list, and returns an error if the list is invalid.
 func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	c.skipBlanks()
 	from := c.pos

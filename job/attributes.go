@@ -30,8 +30,8 @@ const (
 	SpeedMeasured SpeedQuality = "measured" // the kernel's reading at the time of the probe
 )
 
-// SpeedQualities are the qualities that a helper can report. SpeedGiven is not among them, because it stands
-// for a speed that the cluster file gives.
+// SpeedQualities lists the qualities of a CPU speed that a helper can report. SpeedGiven is missing, because it
+// stands for a speed that the cluster file gives.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
 // IsValidProbe reports whether a helper can have found these attributes. All names must be lower-case labels,

@@ -45,8 +45,8 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns the CPUs that ranks of several jobs may share: a job of u or v uses them with
-// --oversubscribe, and no job uses them without it.
+// sharedCPUs returns the CPUs that ranks of several jobs may share. Such a CPU is used with --oversubscribe by a
+// job of u or v, and without --oversubscribe by no job.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)

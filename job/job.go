@@ -253,8 +253,8 @@ type TimeLimits struct {
 	Grace  time.Duration // --kill-grace: between SIGTERM and SIGKILL
 }
 
-// A NodeDef describes a candidate node as the user and the cluster file describe it, before a helper has
-// examined it.
+// A NodeDef is a candidate node as the user and the cluster file describe it, before a helper has examined the
+// node.
 type NodeDef struct {
 	ID           int    // position at which it is first named, from 0
 	Name         string // as the user wrote it; used in messages

@@ -114,9 +114,10 @@ type HeldClaim struct {
 const tieWait = 100 * time.Millisecond
 
 // TakeClaim claims CPUs and GPUs of this node for a job. The function check decides whether the claim is compatible
-// with the claims of other jobs. It is called before the claim is published. It is called again afterwards if new
-// claims have appeared, because other jobs respect a claim only when they can see it. If check returns an error,
-// TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger cannot be used.
+// with the claims of other jobs. TakeClaim calls check before it publishes the claim. It calls check again
+// afterwards if new claims have appeared, because other jobs respect a claim only when they can see it. If check
+// returns an error, TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger
+// cannot be used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)

@@ -49,9 +49,9 @@ type (
 	Ticket = job.Ticket
 )
 
-// OtherClaims summarizes the claims of other jobs on a node. Claims of the current user are listed one by
-// one, because this job may run inside one of these jobs. Claims of other users are only added up, so that
-// their number does not matter for memory (rule TRUST-15).
+// OtherClaims summarizes the claims of other jobs on a node. Claims of the current user are listed one by one,
+// because this job may run inside one of these jobs. Claims of other users are only added up, so that the required
+// memory does not depend on their number (rule TRUST-15).
 type OtherClaims struct {
 	Mine             []Claim // oldest first
 	OtherUsers       job.Occupancy

@@ -90,9 +90,9 @@ func (h *HeldName) IsPublished() bool {
 }
 
 // FindName looks up a name. It prefers names of the current user, and finds names of other users only if anyUser is
-// true. If several are found, it returns the oldest. If the name that it returns belongs to the current user and
-// has Once set, FindName removes the name, so that it is found only once. If the error is a *LimitError, the name
-// may exist but could not be read.
+// true. If several names match, FindName returns the oldest. If the name that it returns belongs to the current
+// user and has Once set, FindName removes the name, so that no later call finds it. If the error is a *LimitError,
+// the name may exist but could not be read.
 func (d *Dir) FindName(name []byte, anyUser bool) (found Name, ok bool, err error) {
 	own, err := d.ownNames(nameFilePrefix(name), name)
 	if err != nil {

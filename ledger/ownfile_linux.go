@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownFile is a file in the ledger directory of the current user. It is written and locked before it gets
-// the name by which others find it. It stays until remove is called or this process dies.
+// An ownFile is a file in the ledger directory of the current user. It is written and locked before it gets the
+// name by which other users find it. It stays until remove is called or this process dies.
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: no other user can open or lock it
 //	write, lock, mode 0644
@@ -74,8 +74,8 @@ func (s *ownFile) create() (err error) {
 	return err
 }
 
-// write replaces the text of the file. If the old text was longer, it truncates the file after writing the new
-// text. If it truncated the file first, ext4 would write the file to disk on closing (auto_da_alloc in ext4(5)),
+// write replaces the text of the file. If the old text was longer, write truncates the file after writing the new
+// text. Truncating the file first would make ext4 write the file to disk on closing (auto_da_alloc in ext4(5)),
 // which takes milliseconds.
 func (s *ownFile) write(text []byte) error {
 	for at := 0; at < len(text); {
@@ -242,8 +242,7 @@ func (s *ownFile) publishAgain() error { return unix.Fchmod(s.fd, s.mode()) }
 // path returns the path of the file within the ledger directory.
 func (s *ownFile) path() string { return s.userDir.name + "/" + s.name }
 
-// randomName returns the random part of a file name. As it is random, no other user can predict the name and
-// use it first.
+// randomName returns the random part of a file name. No other user can predict such a name and use it first.
 func randomName() string {
 	var raw [8]byte
 	rand.Read(raw[:]) // never fails

@@ -370,8 +370,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// truncate limits the length of a text from another user, and makes it valid UTF-8. It does not remove
-// control characters; format.EscapeSentence escapes them when the text is printed (rule TRUST-28).
+// truncate limits the length of a text from another user, and makes the text valid UTF-8. It does not remove
+// control characters, which format.EscapeSentence escapes when the text is printed (rule TRUST-28).
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]

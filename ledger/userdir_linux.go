@@ -189,9 +189,9 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 // directories at the same time.
 const maxOwnDirTries = 10
 
-// completeOwnDir opens a directory of the current user that another process has created but to which it has
-// not yet given its final mode (makeOwnDir). It sets the mode. It returns errForeign if the directory does
-// not belong to the current user, or if other users could write to it.
+// completeOwnDir opens a directory of the current user that another process has created without yet giving the
+// directory its final mode (makeOwnDir). It sets the mode. It returns errForeign if the directory does not belong
+// to the current user, or if other users could write to the directory.
 func (d *Dir) completeOwnDir(s userDir) (int, error) {
 	fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {
@@ -211,10 +211,10 @@ func (d *Dir) completeOwnDir(s userDir) (int, error) {
 // times in ticks of 1 to 10 ms.
 const sameTick = 20 * time.Millisecond
 
-// otherOwnDir returns the name of the current user's directory if the usual name is taken. It is the oldest of the
-// user's directories. If there is none, otherOwnDir creates a directory with a random part in its name. If several
-// processes call it at the same time, all choose the same directory, because each decides only when no older one
-// can appear.
+// otherOwnDir returns the name of the current user's directory if the usual name is taken. It chooses the oldest of
+// the user's directories. If the user has none, otherOwnDir creates a directory with a random part in its name. If
+// several processes call it at the same time, all choose the same directory, because each process decides only when
+// no older directory can appear.
 func (d *Dir) otherOwnDir() (name string, err error) {
 	created := ""
 	for {

@@ -137,10 +137,9 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 	return m.readQualifiers(value, rest)
 }
 
-// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. If the
-// value begins with a qualifier, as in ":oversubscribe", the policy is slot, as in Open MPI. If a word
-// abbreviates exactly one kind of hardware object, it means that object, even if it also abbreviates another
-// policy.
+// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. If the value
+// begins with a qualifier, as in ":oversubscribe", the policy is slot, as in Open MPI. A word that abbreviates
+// exactly one kind of hardware object stands for that object, even if the word also abbreviates another policy.
 func findPolicy(value string) (p mappingPolicy, rest string, err error) {
 	head, _, qualified := strings.Cut(value, ":")
 	if head == "" && qualified {

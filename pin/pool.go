@@ -161,8 +161,8 @@ func intersect(list, others []int) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return !among[n] })
 }
 
-// mappingOrder returns the positions of the slots in the order in which ranks get them. If slots are threads,
-// all slots of a core come together. Otherwise it is the order of the slots.
+// mappingOrder returns the positions of the slots in the order in which ranks get them. If slots are threads, all
+// slots of a core follow one another. Otherwise the order is that of the slots.
 func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	core := t.coreOfCPU()
 	order, position := make([]int, len(slots)), make([]int, len(slots))

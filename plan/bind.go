@@ -76,9 +76,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs returns busy with the CPUs added that jobs outside this batch job have claimed, provided that
-// enough CPUs remain for demand slots. If too few remain, it returns busy unchanged. The node's ranks then stay
-// unbound, because they share CPUs with those jobs (rule RM-20).
+// avoidClaimedCPUs returns busy with the addition of the CPUs that jobs outside this batch job have claimed, if
+// enough CPUs remain for demand slots. If too few CPUs remain, it returns busy unchanged. The node's ranks then
+// stay unbound, because they share CPUs with those jobs (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {

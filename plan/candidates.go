@@ -161,8 +161,8 @@ func distinctCandidates(entries []int, candidates int) []int {
 	return once
 }
 
-// whenIdle returns the candidate as it would be if mpiexec could connect to it and no job used it (placement.md
-// 6.2).
+// whenIdle returns the candidate as it would be if mpiexec could connect to the node and no job used the node
+// (placement.md 6.2).
 func (s candidate) whenIdle() candidate {
 	s.Down, s.Occupancy, s.OutsideOccupancy, s.busy = "", job.Occupancy{}, job.Occupancy{}, nil
 	s.free = s.SlotCount()

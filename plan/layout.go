@@ -201,9 +201,9 @@ func (s *placement) sortRanks(first int) []rankOrder {
 	return ranks
 }
 
-// objectOf returns the number of the hardware object, such as a socket, to which a rank belongs. If --rank-by
-// names a level, it is the object of that level that contains the rank. Otherwise it is the object to which
-// the rank was mapped.
+// objectOf returns the number of the hardware object, such as a socket, to which a rank belongs. If --rank-by names
+// a level, the result is the object of that level that contains the rank. Otherwise the result is the object to
+// which the rank was mapped.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Object

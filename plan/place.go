@@ -150,9 +150,9 @@ func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	}
 }
 
-// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, this is the capacity
-// (placement.md 5.2). If they do, it is a share of n that is proportional to the node's size or, in round-robin
-// order, the limit of the candidate (placement.md 5.4, 5.5).
+// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, the maximum is the
+// candidate's capacity (placement.md 5.2). If ranks share CPUs, the maximum is a share of n that is proportional to
+// the node's size or, in round-robin order, the limit of the candidate (placement.md 5.4, 5.5).
 func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	if n <= a.freeCapacity() {
 		return a.capacity, nil

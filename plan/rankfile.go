@@ -77,7 +77,7 @@ func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	return nil
 }
 
-// allowSharing lets ranks share CPUs if the user's settings allow that. Otherwise it returns an error with the
+// allowSharing lets ranks share CPUs if the user's settings allow sharing. Otherwise it returns an error with the
 // given text.
 func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, text string) *Error {
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0

@@ -97,7 +97,7 @@ func (p problem) hasSolution() bool {
 }
 
 // withIdleNodes returns the problem as it would be if every node of the list were idle and mpiexec could connect to
-// it (placement.md 6.2). It drops the sort key, which does not affect whether the job fits.
+// every node (placement.md 6.2). It drops the sort key, which does not affect whether the job fits.
 func (p problem) withIdleNodes() problem {
 	p.sortMode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)

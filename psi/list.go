@@ -16,8 +16,8 @@ import (
 // using up the memory.
 const maxEntries = 1 << 24
 
-// A nodeList parses a list of nodes. It looks names up as it reads them, so that it reports the first error in the
-// text.
+// A nodeList parses a list of nodes. It looks each name up when it reads the name, so that it reports the first
+// error in the text.
 type nodeList struct {
 	source   string // option or variable that gives the list
 	value    string

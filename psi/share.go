@@ -57,8 +57,8 @@ func (c *Settings) readThreads(in Input) error {
 	return nil
 }
 
-// readFeatures reads the features that each node must have. If the files give a feature to no node, it must be one
-// that probes can find. Otherwise it is an error.
+// readFeatures reads the features that each node must have. It returns an error for a feature that the files give
+// to no node, unless probes can find that feature.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {

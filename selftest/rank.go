@@ -45,8 +45,8 @@ const (
 )
 
 // Run runs one rank of the self-test. pmi is the connection to the PMI server. in and out are the rank's standard
-// input and output. When the rank receives SIGUSR1 from the channel signals, it passes the token. When it receives
-// SIGUSR2, it exits.
+// input and output. When SIGUSR1 arrives on the channel signals, the rank passes the token. When SIGUSR2 arrives,
+// the rank exits.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
 	r := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error

@@ -195,9 +195,9 @@ func (s *connSetup) timeoutError() *DialError {
 		withHint("to see how far it gets: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
 }
 
-// brokenError returns the error for a connection that the server has closed. A server with too many
-// connections either closes silently or sends a text in place of its version, such as "Exceeded MaxStartups".
-// If a server closes after it has sent its version, the reason is another, for example that it has no usable
+// brokenError returns the error for a connection that the server has closed. A server with too many connections
+// either closes the connection silently, or sends a text in place of its version, such as "Exceeded MaxStartups". A
+// server that closes the connection after sending its version has another reason, for example that it has no usable
 // host key.
 func (s *connSetup) brokenError(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)

@@ -382,8 +382,8 @@ func newHashedName(name string) string {
 	return "|1|" + b64(salt[:]) + "|" + b64(sum)
 }
 
-// appendLine appends a line to a file with a single write, so that other programs may append lines at the
-// same time. If the file's last line has no line end, it adds one first.
+// appendLine appends a line to a file with a single write, so that other programs may append lines at the same
+// time. If the last line of the file has no line end, appendLine writes a line end first.
 func appendLine(path, line string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_APPEND|os.O_CREATE, 0o600)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A jumpHost is a connection to a jump host that several targets share. It is opened when the first of them
-// needs it and closed after the last.
+// A jumpHost is a connection to a jump host that several targets share. It is opened for the first of these targets
+// and closed after the last.
 type jumpHost struct {
 	d      *Dialer
 	key    string
@@ -23,8 +23,9 @@ type jumpHost struct {
 	users int // guarded by Dialer.mu
 }
 
-// jumpHost waits for the connection to the last jump host of t and returns it. It returns nil if t has no
-// jump host. The caller must release the connection, or pass it to a Client, which releases it.
+// jumpHost waits until the connection to the last jump host of t is ready, and returns the connection. It returns
+// nil if t has no jump host. The caller must call release, or pass the jumpHost to a Client, which then calls
+// release.
 func (d *Dialer) jumpHost(ctx context.Context, t Target) (*jumpHost, *DialError) {
 	if len(t.Via) == 0 {
 		return nil, nil

@@ -104,9 +104,9 @@ func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (cano
 	})
 }
 
-// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, or any other word
-// for both). On a machine without getent, such as macOS, it returns no addresses; there Go itself asks the C
-// library.
+// Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, or any other word for
+// both). It returns no addresses on a machine without getent, such as macOS. On such a machine, Go's own resolver
+// uses the C library.
 func (l *LocalMachine) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
 	text, _, err := l.lookUpOnce(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)

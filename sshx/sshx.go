@@ -143,8 +143,8 @@ func (t Target) addr() string {
 	return net.JoinHostPort(t.HostName, strconv.Itoa(t.Port))
 }
 
-// knownName returns the name of this host in known_hosts (OpenSSH sshconnect.c, get_hostfile_hostname_ipaddr). If
-// HostKeyAlias is set, it returns that. Otherwise it returns the host name, or [host]:port if the port is not 22.
+// knownName returns the name of this host in known_hosts (OpenSSH sshconnect.c, get_hostfile_hostname_ipaddr). It
+// returns HostKeyAlias if that is set. Otherwise it returns the host name, or [host]:port if the port is not 22.
 func (t Target) knownName() string {
 	if t.HostKeyAlias != "" {
 		return strings.ToLower(t.HostKeyAlias)

@@ -2,8 +2,8 @@ package stack
 
 import "encoding/binary"
 
-// A byteReader reads little-endian numbers from a piece of an ELF file. If it would read past the end, it sets
-// failed, and all further results are zero.
+// A byteReader reads little-endian numbers from a piece of an ELF file. If a read would go past the end, the
+// byteReader sets failed, and all further results are zero.
 type byteReader struct {
 	data   []byte
 	pos    int

@@ -23,7 +23,7 @@ func (m *Mapping) AddressOf(s Symbol) uint64 {
 }
 
 // An Address is one frame of a stack, before its function has been looked up. The field Address is an address in
-// the file of Mapping. For a caller, it is inside the call instruction, not after it.
+// the file of Mapping. For a caller, that address is inside the call instruction, not after it.
 type Address struct {
 	PC      uint64
 	Mapping *Mapping // nil: no mapped file

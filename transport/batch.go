@@ -120,9 +120,9 @@ func (s *ByStarter) withStarterHelp(err error) error {
 	return err
 }
 
-// endProgram ends the starter program. helperRuns is true once the helper has started. In that case it sends
-// no SIGTERM, because the starter would kill the helper's ranks, which the helper ends itself. After a grace
-// period it sends SIGKILL, which ends only the starter.
+// endProgram ends the starter program. helperRuns is true if the helper has started. In that case endProgram does
+// not send SIGTERM, because the starter would then kill the helper's ranks, which the helper ends itself. After a
+// grace period endProgram sends SIGKILL, which ends only the starter.
 func (s *ByStarter) endProgram(p *localCommand, helperRuns bool) {
 	if !helperRuns && s.System.Starter.EndsAtSIGTERM {
 		p.signalGroup(syscall.SIGTERM)
@@ -245,8 +245,8 @@ func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
 	}
 }
 
-// hostDone records that one host has its Result. When all hosts have one, it closes the port to which helpers
-// connect.
+// hostDone records that one host has its Result. When all hosts have a Result, hostDone closes the port to which
+// helpers connect.
 func (c *dialBacks) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
@@ -254,8 +254,8 @@ func (c *dialBacks) hostDone() {
 	}
 }
 
-// dialBackOf returns the dialBack of a host when it is called for the first time. It returns nil when it is
-// called again, and if the host's helper does not connect to mpiexec.
+// dialBackOf returns the dialBack of a host at the first call for that host. It returns nil at later calls, and for
+// a host whose helper does not connect to mpiexec.
 func (c *dialBacks) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()

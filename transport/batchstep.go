@@ -397,8 +397,8 @@ func ReportCannotDialBack(out io.Writer, host string, cause error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, cause)
 }
 
-// readStepOutput reads the output of a step until its end, so that the starter never has to wait when it
-// writes. It sends the lines to a channel, and drops them after stop is closed.
+// readStepOutput reads the output of a step until its end, so that the starter never blocks in a write. It sends
+// the lines to the channel lines. After stop is closed, it drops the lines.
 func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) {
 	defer close(lines)
 	in := bufio.NewReaderSize(out, maxLine)

@@ -73,9 +73,9 @@ func endOrphans(helper startTime) {
 	}
 }
 
-// findOrphans returns the living children of this process that it has not started itself. It recognizes them
-// by two properties: they are younger than the helper, and unlike programs that connect to other nodes they
-// have no pipe to this process.
+// findOrphans returns the living children of this process that this process has not started. Two properties
+// distinguish orphans: they are younger than the helper, and they have no pipe to this process. Programs that
+// connect to other nodes do have such a pipe.
 func findOrphans(helper startTime) []int {
 	self := os.Getpid()
 	ownPipes := pipesIn("/proc/self/fd")

@@ -15,8 +15,8 @@ import (
 )
 
 // A localCommand is a program that this process has started on this machine, with pipes to its stdin and stdout.
-// The program has its own session and process group. So ^C on the terminal does not reach it, and it cannot ask for
-// a password on the terminal. The starter of PBS has only its own process group.
+// The program has its own session and process group. So ^C on the terminal does not reach the program, and the
+// program cannot ask for a password on the terminal. The starter of PBS has only its own process group.
 type localCommand struct {
 	cmd        *exec.Cmd
 	in, out    *os.File
@@ -122,8 +122,8 @@ func (p *localCommand) signalGroup(sig syscall.Signal) {
 	syscall.Kill(-p.cmd.Process.Pid, sig)
 }
 
-// exitCode returns the exit code of a process as a shell reports it. If a signal killed the process, it is
-// 128 plus the number of the signal.
+// exitCode returns the exit code of a process as a shell reports it. If a signal killed the process, exitCode
+// returns 128 plus the number of the signal.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())

@@ -107,7 +107,7 @@ func sharedParts(file string) []string {
 	}
 }
 
-// quote quotes s so that a shell reads it as one word.
+// quote returns s in quotes, so that a shell reads s as one word.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 func quoteAll(words []string) string {

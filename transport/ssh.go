@@ -172,8 +172,8 @@ func (l *sshLink) ended(limit time.Duration) linkEnd {
 	}
 }
 
-// connectionLost returns the linkEnd for a broken connection. It contains the error text of the operating
-// system, if there is one, as in "ssh: connection reset by peer".
+// connectionLost returns the linkEnd for a broken connection. The linkEnd contains the error text of the operating
+// system if there is one, as in "ssh: connection reset by peer".
 func connectionLost(err error) linkEnd {
 	why := "the connection broke"
 	var e *sshx.DialError

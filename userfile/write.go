@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckWritable returns an error if it would not be possible to write a file later. If replaced is true, it checks
-// instead whether the file can be replaced.
+// CheckWritable returns an error if it would not be possible to write a file later. If replaced is true, it returns
+// an error if it would not be possible to replace the file.
 func CheckWritable(name string, replaced bool) error {
 	path, err := ResolveForWriting(name)
 	if err != nil {
@@ -31,8 +31,8 @@ func CheckWritable(name string, replaced bool) error {
 	return nil
 }
 
-// WriteWhole writes a file so that a reader sees either the complete file or none. If the file is a pipe or device,
-// it writes to it directly.
+// WriteWhole writes a file so that a reader sees either the complete file or none. If name is a pipe or device,
+// WriteWhole writes to it directly.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return Write(name, write)
@@ -76,8 +76,8 @@ func Replace(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Umask returns the umask of this process, which ranks inherit (rule ENV-8). The kernel only returns the umask when
-// a process sets it, so Umask sets the umask and restores it.
+// Umask returns the umask of this process, which ranks inherit (rule ENV-8). The kernel returns the umask only to a
+// process that sets a new one, so Umask sets a umask and then restores the old one.
 func Umask() int {
 	mask := syscall.Umask(0o077) // a file created meanwhile is private
 	syscall.Umask(mask)

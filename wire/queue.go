@@ -51,8 +51,8 @@ func (m *LockDecision) Fields(c *Codec) {
 	c.Bool(&m.LocalOnly)
 }
 
-// DecisionLocked grants the decision lock. Ahead is the number of requests that come before this one in the
-// queue. If Notice is set, it says why the lock could not be taken. Other jobs may then be planned at the
+// DecisionLocked grants the decision lock. Ahead is the number of requests that are in the queue before this
+// request. If Notice is set, it says why the helper could not take the lock. Other jobs may then be planned at the
 // same time.
 type DecisionLocked struct {
 	Ahead  int

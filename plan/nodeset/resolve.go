@@ -1,8 +1,7 @@
 package nodeset
 
-// Resolve checks and merges the node-set requests of all levels. The request itself comes from the level with the
-// highest precedence that has one. Each modifier comes from the level with the highest precedence that sets it. The
-// error is a *SourceError.
+// Resolve checks and merges the node-set requests of all levels. The request itself, and each modifier of the
+// request, comes from the level with the highest precedence that has a value. The error is a *SourceError.
 func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	request, strongest, err := l.parseRequests(kinds)
 	if err != nil {

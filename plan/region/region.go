@@ -29,8 +29,8 @@ const OutsideDomain = -1
 // applications (ap).
 var flavors = []string{"os", "su", "ap"}
 
-// Signature returns the flavors of a node as one text, in the order os, su, ap. For a node without
-// flavors it returns "ap".
+// Signature returns the flavors of a node as one text, in the order os, su, ap. If the node has no flavors, it
+// returns "ap".
 func Signature(nodeFlavors []string) string {
 	if nodeFlavors == nil {
 		return "ap"

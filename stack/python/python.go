@@ -133,8 +133,8 @@ func (m reader) pointer(address uint64) uint64 {
 }
 
 // Calls returns the Python calls of a thread, innermost first. The thread must be stopped. threadPointer identifies
-// the thread. If threadPointer is 0, tid identifies it, which is the thread's ID as its process sees it. If Python
-// does not know the thread, Calls returns nil.
+// the thread. If threadPointer is 0, the thread is identified by tid, which is the thread's ID as its process sees
+// it. If Python does not know the thread, Calls returns nil.
 func (r *Runtime) Calls(mem stack.Memory, threadPointer, tid uint64) (calls []Call) {
 	m, l := reader(mem), &r.layout
 	frame := r.frameOf(m, threadPointer, tid)

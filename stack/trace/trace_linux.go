@@ -41,9 +41,9 @@ const (
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64
-	// maxStanding is the largest number of threads of a process that are stopped at a time, so that no thread
-	// is stopped for long. patience is how long Capture waits for one of them before it interrupts as many
-	// others, because threads may be in an uninterruptible sleep.
+	// maxStanding is the maximum number of threads of a process that are stopped at the same time, so that no thread is
+	// stopped for long. patience is how long Capture waits for one of them to stop before it interrupts the same number
+	// of further threads. A thread may need longer because it is in an uninterruptible sleep.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
 	// standTime is how long Capture waits until all threads have stopped. On a busy host threads may get no

@@ -144,8 +144,8 @@ var generators = []text{
 	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},
 }
 
-// generate builds mpiexec for this machine and runs it to print its manual page and completions. If this version
-// cannot print one of these texts, generate leaves it out and prints a warning.
+// generate builds mpiexec for this machine and runs the program to print the manual page and completions. If this
+// version cannot print one of these texts, generate leaves the text out and prints a warning.
 func (r release) generate(program string) (map[string][]byte, error) {
 	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
 		return nil, err

@@ -2,8 +2,8 @@
 
 // Package testbed creates clusters of test hosts on this machine, for tests and for use by hand.
 //
-// A test cluster has a head, where launchers run, and hosts n1 to nN. An SSH client on the head
-// reaches them by name with the key in the head's home:
+// A test cluster has a head, where launchers run, and hosts n1 to nN. An SSH client on the head connects to the
+// hosts by name, with the key in the head's home:
 //
 //	         head                              n1 ... nN
 //	+--------------------+           +---------------------------+
@@ -23,12 +23,12 @@
 //   - InProcess needs neither. The hosts are servers of package sshtest in the process that
 //     calls Up.
 //
-// A test cluster changes one setting of the machine: it raises the limits of the kernel's
-// neighbour table, which all network namespaces share. A cluster is removed when the process
-// that called Up ends, unless Options.Keep is set.
+// A test cluster changes one setting of the machine: it raises the limits of the kernel's neighbour table, which
+// all network namespaces share. A cluster is removed when the process that called Up ends, unless Options.Keep is
+// set.
 //
-// Nothing is simulated (no delays, lost packets or clocks), except that a host can have its
-// own load average (load.go).
+// Nothing is simulated (no delays, lost packets or clocks), except that a host can have its own load average
+// (load.go).
 package testbed
 
 import (

@@ -102,8 +102,8 @@ func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPor
 	return slices.Insert(others, 0, first)
 }
 
-// authenticate sends the proof that this helper has the token, and waits until mpiexec accepts it. If that
-// fails, it closes the connection.
+// authenticate sends the proof that this helper has the token, and waits until mpiexec accepts the proof. On
+// failure it closes the connection.
 func (c dialer) authenticate(ctx context.Context, stream *tls.Conn) (err error) {
 	defer func() {
 		if err != nil {
