@@ -7,7 +7,8 @@ complements package stack. Like that package, it does not use ptrace, and knows 
 	   --Locate--> Locations      later: function, file and line
 
 For CPython 3.9 to 3.12 the package has a table of offsets. CPython 3.13 publishes its offsets in its memory. Other
-versions are not supported.
+versions are not supported. On arm64 the versions are 3.11 to 3.13: earlier ones identify a thread only by the result
+of pthread_self.
 
 The memory may be hostile. Therefore chains, texts and tables have limits, and an object counts as code only if its
 type is that of code objects.
@@ -171,6 +172,9 @@ func (r *Runtime) Calls(mem stack.Memory, threadPointer, tid uint64) (calls []Ca
 		}
 		calls = append(calls, c)
 		frame = m.pointer(frame + l.previous)
+	}
+	if len(calls) > 0 {
+		calls[len(calls)-1].Entry = true // also if those around it are left out
 	}
 	return calls
 }

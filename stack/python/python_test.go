@@ -74,8 +74,8 @@ func TestHostileMemory(t *testing.T) {
 				w[a] = 0
 			}
 		}
-		if calls := r.Calls(w.read, 7, 0); len(calls) != stack.MaxFrames {
-			t.Errorf("3.%d: %d calls in a circle", minor, len(calls))
+		if calls := r.Calls(w.read, 7, 0); len(calls) != stack.MaxFrames || !calls[len(calls)-1].Entry {
+			t.Errorf("3.%d: %d calls in a circle, or the last one is no entry", minor, len(calls))
 		}
 		if calls := r.Calls(w.read, 8, 0); calls != nil {
 			t.Errorf("3.%d: %d calls of a thread that is not there", minor, len(calls))
