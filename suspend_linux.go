@@ -23,8 +23,8 @@ func suspend() {
 	setStopAction(&before, &byDefault)
 }
 
-// setStopAction sets the action for SIGTSTP to set and stores the previous action in old. It returns false if this
-// fails.
+// setStopAction sets the action for SIGTSTP to set, and stores the previous action in old. It returns false if the
+// system call fails.
 func setStopAction(set, old *[4]uint64) bool {
 	const setSize = 8 // size of the kernel's signal set, in bytes
 	_, _, err := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP),

@@ -377,7 +377,7 @@ func slurmKillWait(run Run) time.Duration {
 	return 0
 }
 
-// slurmEnd returns the time at which Slurm will end the job, or the zero time if that is unknown.
+// slurmEnd returns the time at which Slurm will end the job. It returns the zero time if that time is unknown.
 func slurmEnd(run Run, job string) time.Time {
 	text, err := run("squeue", "-h", "-j", job, "-o", "%e")
 	end, junk := time.ParseInLocation("2006-01-02T15:04:05", strings.TrimSpace(text), time.Local)

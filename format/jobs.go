@@ -285,8 +285,9 @@ func (j *liveJob) setExtent(c job.Claim) {
 // another user may have made false claims.
 const maxGangsOnCPU = 2 * job.MaxParties
 
-// forEachShared calls f for each claim of a node and each other claim that takes turns with it on a CPU. It calls f
-// several times if the two claims share several CPUs.
+// forEachShared calls f for each pair of claims of a node that share a CPU in turns. c is one of the claims, and
+// other is the other one. Both orders of the pair are passed. If the two claims share several CPUs, f is called
+// several times.
 func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
 	onCPU := make(map[int][]job.Claim)
 	forEachCPU := func(f func(c job.Claim, cpu int)) {

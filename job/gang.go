@@ -96,7 +96,7 @@ func (c Claim) CPUs() (cpus []int) {
 	return idset.New(cpus...)
 }
 
-// TakesTurnsWith reports whether the jobs of both claims share a CPU and take turns on it.
+// TakesTurnsWith reports whether the jobs of both claims share a CPU on which they take turns.
 func (c Claim) TakesTurnsWith(other Claim) bool {
 	return c.WouldTakeTurnsWith(other) && slices.ContainsFunc(other.CPUs(), idset.Set(c.CPUs()).Has)
 }

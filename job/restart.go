@@ -26,8 +26,8 @@ func (r RestartPolicy) AllowsSeveral() bool { return r.MaxRestarts > 0 || r.Save
 // UnlimitedRestarts is a value of MaxRestarts. It stands for any number of restarts.
 const UnlimitedRestarts = math.MaxInt
 
-// An EndKind says in which way an attempt (one run of all ranks) has ended. The restart of the job depends on
-// it (rule SV-1).
+// An EndKind says in which way an attempt (one run of all ranks) has ended. Whether the job is restarted depends on
+// the EndKind (rule SV-1).
 type EndKind string
 
 // These are the kinds that --restart-on can name. An attempt that ends in any other way, such as by ^C, is

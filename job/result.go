@@ -37,8 +37,8 @@ func (u *Usage) Add(other Usage) {
 	u.InBlocks, u.OutBlocks = saturatingAdd(u.InBlocks, other.InBlocks), saturatingAdd(u.OutBlocks, other.OutBlocks)
 }
 
-// An OrphanUsage is the usage of processes that have outlived their parents. Rank is the rank from which they
-// descend, or -1 if that is unknown.
+// An OrphanUsage is the usage of processes that have outlived their parents. Rank is the rank from which these
+// processes descend, or -1 if the rank is unknown.
 type OrphanUsage struct {
 	Rank  int
 	Usage Usage

@@ -72,8 +72,8 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID returns the ID by which the reply to a request is found. For a requester of an older version, which
-// sends no owner, it is only the random part.
+// replyID returns the ID by which the reply to a request is found. A requester of an older version sends no owner;
+// the ID is then only the random part.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random

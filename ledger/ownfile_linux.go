@@ -56,7 +56,8 @@ func (d *Dir) newUnnamed() (*ownFile, error) {
 	return s, nil
 }
 
-// create creates the file. If the file system supports it, the file has no name at first (O_TMPFILE).
+// create creates the file. If the file system supports files without a name (O_TMPFILE), the file has no name at
+// first.
 func (s *ownFile) create() (err error) {
 	if !s.d.testWithout.tmpfile {
 		s.fd, err = openat(s.dir, ".", unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)

@@ -99,8 +99,8 @@ type (
 	}
 )
 
-// replyStates are the states of ranks in a reply. They are decoded one by one, and only as many as this program
-// writes. Without this limit, a large list could take fifty times as much memory as its file.
+// replyStates are the states of ranks in a reply. They are decoded one by one, up to the maximum number that this
+// program writes. Without this limit, a large list could take fifty times as much memory as its file.
 type replyStates []job.NodeRankState
 
 // replyStacks are the stacks in a reply. They are decoded only up to the maximum size of a report.

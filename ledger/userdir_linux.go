@@ -156,8 +156,8 @@ func (d *Dir) openUserDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// openOwnDir opens the ledger directory of the current user, and creates it if necessary. If several
-// processes of the user do so at the same time, all get the same directory.
+// openOwnDir opens the ledger directory of the current user, and creates the directory if necessary. If several
+// processes of the user call it at the same time, all open the same directory.
 func (d *Dir) openOwnDir() (int, userDir, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

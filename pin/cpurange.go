@@ -163,8 +163,8 @@ func (c Core) threads() []numberedCPUs {
 	return threads
 }
 
-// CPUs returns the CPUs that the ranges select, without duplicates, in the order of the list. Within a core
-// they are in ascending order. It returns an error if the node lacks one of them.
+// CPUs returns the CPUs that the ranges select, without duplicates, in the order of the list. The CPUs of one core
+// are in ascending order. It returns an error if the node lacks one of the CPUs.
 func (n *Numbering) CPUs(ranges []CPURange) ([]int, error) {
 	var cpus []int
 	for _, p := range ranges {

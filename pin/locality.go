@@ -29,9 +29,9 @@ func (t Topology) Locality(cpus []int) string {
 	return strings.Join(words, ":")
 }
 
-// logicalOrder returns the cores in logical order, from outer objects to inner objects. If one object is inside
-// another, the first CPU of the outer object is lower or the same. So a core is sorted by the first CPUs of all
-// objects that contain it, in ascending order. This works for any nesting of objects.
+// logicalOrder returns the cores in logical order, from outer objects to inner objects. If one object contains
+// another, the first CPU of the outer object is not higher than that of the inner object. So cores are sorted by
+// the first CPUs of all objects that contain them, in ascending order. This works for any nesting of objects.
 func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))
 	firsts := make(map[[2]int]int) // first CPU of an object, by level and number

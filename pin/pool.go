@@ -217,8 +217,8 @@ func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	}
 }
 
-// groupOfSlots returns, for each slot, the index of the group of objects that contains it, or -1 if there is
-// none.
+// groupOfSlots returns, for each slot, the index of the group of objects that contains the slot, or -1 if no group
+// does.
 func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	core := t.coreOfCPU()
 	byCore := make([]int, len(t.Cores))
@@ -331,8 +331,8 @@ func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	return take, true
 }
 
-// ShareSlots returns slots for a rank that other ranks use, too. At each call it returns the next of those
-// sets of slots that ranks of this width would get on the empty node.
+// ShareSlots returns slots for a rank that other ranks also use. Successive calls return the sets of slots that
+// ranks of this width would get if the node were empty.
 func (p *Pool) ShareSlots(width int) RankSlots {
 	if p.sharedSlots[width] == nil {
 		fresh := &Pool{objects: make([]poolObject, len(p.initial)), numaNodes: p.numaNodes}

@@ -9,7 +9,7 @@ import (
 	"remshell/usererr"
 )
 
-// A candidate is a node of the host list, together with its probe and the rules that apply to it. It does not
+// A candidate is a node of the host list, together with its probe and the rules that apply to the node. It does not
 // change while ranks are placed.
 type candidate struct {
 	job.Node

@@ -114,8 +114,9 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns the gang (job that shares CPUs in turns) that the job becomes by a plan, and the other gangs that
-// share its CPUs. It returns an error if the administrators of the nodes have set different terms for gangs.
+// gangOf returns the Gang of a job whose ranks are placed by plans, and the other gangs (jobs that share CPUs in
+// turns) with which it shares CPUs. It returns an error if the administrators of the nodes have set different terms
+// for gangs.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang

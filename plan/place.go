@@ -205,8 +205,9 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether the ranks of an app are placed where the batch system has granted tasks. They
-// are if the batch system has granted numbers of tasks and the user has not given a number of ranks (rule RM-6).
+// followsTaskGrant reports whether the ranks of an app are placed where the batch system has granted tasks. It
+// returns true if the batch system has granted numbers of tasks and the user has not given a number of ranks (rule
+// RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })

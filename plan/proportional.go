@@ -37,9 +37,9 @@ func (s *placement) userAllowsSharing() bool {
 	return s.req.Overbook || s.req.ShareOwnCPUs || s.req.Oversubscribe && !s.req.NoOversubscribe
 }
 
-// mayShareCPUs reports whether n ranks that do not fit may share CPUs. They may if the user allows sharing. If the
-// job runs only on this machine, they also may if the ranks would fit without other jobs, or if the user has not
-// written a number of slots (rule PLACE-4).
+// mayShareCPUs reports whether n ranks that do not fit may share CPUs. It returns true if the user allows sharing.
+// For a job that runs only on this machine, it also returns true if the ranks would fit without other jobs, or if
+// the user has not written a number of slots (rule PLACE-4).
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false

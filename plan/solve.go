@@ -75,8 +75,8 @@ func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n every host must take a rank, but there is no room on %s now", which), Remedy: remedy}
 }
 
-// withSharedCPUs returns the problem with the option --oversubscribe. Ranks may then share CPUs with each
-// other and with jobs that also allow it. They still use free CPUs first.
+// withSharedCPUs returns the problem with the option --oversubscribe set. Ranks may then share CPUs with each
+// other, and with ranks of other jobs that have set this option. Ranks still use free CPUs first.
 func (p problem) withSharedCPUs() problem {
 	p.req.ShareOwnCPUs = true
 	p.candidates = slices.Clone(p.candidates)

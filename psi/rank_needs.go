@@ -33,8 +33,8 @@ func badValue(source, token string, allowed ...string) *Error {
 	return &Error{Code: "bad-value", Source: source, Token: trimBlanks(token), Problem: "bad value", Allowed: allowed}
 }
 
-// readShape reads the exact number of ranks per node. It returns an error if that number exceeds the maximum, which
-// is -ppn.
+// readShape reads the exact number of ranks per node (--shape). It returns an error if that number exceeds the
+// maximum, which -ppn gives.
 func (c *Settings) readShape(in Input) error {
 	if err := readCount("--shape", in.Flags.Shape, 1, &c.ExactPerNode); err != nil {
 		return err

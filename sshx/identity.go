@@ -40,7 +40,7 @@ type keyFile struct {
 	failed error // why the user could not unlock the key
 }
 
-// A lockedKeyError is returned for a key that needs a passphrase when no user can be asked for it.
+// A lockedKeyError is returned for a key that needs a passphrase if there is no user to ask for the passphrase.
 type lockedKeyError struct{ path string }
 
 func (e *lockedKeyError) Error() string {

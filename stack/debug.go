@@ -66,7 +66,7 @@ func plausibleUnits(info, abbrev []byte) bool {
 }
 
 // abbreviationsSize returns the size of a table of abbreviations (DWARF 5, 7.5.3). It returns -1 if the size
-// exceeds most, the maximum.
+// exceeds the maximum most.
 func abbreviationsSize(table []byte, most int) int {
 	b := &byteReader{data: table[:min(len(table), most)]}
 	for !b.failed {

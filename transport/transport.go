@@ -202,7 +202,7 @@ func warrantsFallback(err error) bool {
 	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)
 }
 
-// closeStreams closes the streams of several Results in parallel, because each may take some time.
+// closeStreams closes the streams of several Results in parallel, because closing a stream may take some time.
 func closeStreams(set []Result) {
 	var closing sync.WaitGroup
 	for _, r := range set {

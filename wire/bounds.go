@@ -130,6 +130,6 @@ func (s *cpuSet) add(n int) bool {
 	return true
 }
 
-// MaxMarks is the maximum number of marks that a helper reads under one tag (ReadMarks). It exceeds the number of
-// names that any machine has.
+// MaxMarks is the maximum number of marks that a helper reads under one tag (ReadMarks). A machine has one mark for
+// each of its names, and no machine has so many names.
 const MaxMarks = 100

@@ -54,7 +54,7 @@ func (c *Codec) Fail(err error) {
 	c.buf = nil
 }
 
-// Require makes the message invalid, with a formatted error, if valid is false. It does so only when reading.
+// Require makes the message invalid, with a formatted error, if valid is false and the Codec is reading.
 func (c *Codec) Require(valid bool, format string, numbers ...int) {
 	if valid || !c.Reading {
 		return

@@ -82,8 +82,8 @@ func (c *Codec) members(p *[]string) {
 	List(c, p, Length{"names", job.MaxMembers}, func(c *Codec, p *string) { c.HumanText(p, Length{"name", job.MaxMemberName}) })
 }
 
-// SignalJob asks the helper to send a signal to the ranks that a job of user UID has on the node. The helper
-// checks whether the sender may do so.
+// SignalJob asks the helper to send a signal to the ranks that a job of user UID has on the node. The helper checks
+// whether the sender is allowed to signal these ranks.
 type SignalJob struct {
 	AnsweredBy[*JobSignaled]
 

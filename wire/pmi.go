@@ -100,8 +100,8 @@ func (m *RankMapRequest) Fields(c *Codec) {
 
 // RankMap is the reply to RankMapRequest. Nodes are the names of the group's nodes, as the user wrote them.
 // NodeOfRank has an index into Nodes for each rank. AppSizes has the number of ranks of each app context.
-// EarlierRanks has, for each node, the number of ranks that groups with lower numbers have on it. For a group that
-// has ended, all lists are empty.
+// EarlierRanks has, for each node, the number of ranks on that node that belong to groups with lower numbers. For a
+// group that has ended, all lists are empty.
 type RankMap struct {
 	ID           int
 	Group        string

@@ -13,9 +13,9 @@ type Request[Rep any] interface {
 	answeredBy(Rep)
 }
 
-// AnsweredBy is embedded in a request to declare the type of its reply. The compiler checks callers by this type,
-// and mpiexec checks the replies of helpers by it (KeyOfRequest). Some requests of features do not embed
-// AnsweredBy. For these, both sides keep tables of open requests by ID.
+// AnsweredBy is embedded in a request to declare the type of its reply. The compiler uses this type to check
+// callers, and mpiexec uses it to check the replies of helpers (KeyOfRequest). Some requests of features do not
+// embed AnsweredBy. For these requests, both sides keep tables of open requests by ID.
 type AnsweredBy[Rep any] struct{}
 
 func (AnsweredBy[Rep]) answeredBy(Rep) {}

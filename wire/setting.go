@@ -14,8 +14,8 @@ Setting with SettingOf. Prepare carries the fields of the Setting to the feature
 */
 type Setting = Message
 
-// settingTypes has an entry for each kind of Setting, by number: a function that returns an empty Setting,
-// and valid examples for tests.
+// settingTypes lists the kinds of Settings by number. For each kind it has a function that returns an empty
+// Setting, and valid examples for tests.
 var settingTypes [256]struct {
 	new      func() Setting
 	examples []Setting

@@ -132,8 +132,8 @@ func (s *Setting) toleranceOf(item Item) Tolerance {
 	return s.Tolerance
 }
 
-// foldLabel returns a label in the form that is used for comparisons. This is lower case if this kind of attribute
-// ignores case.
+// foldLabel returns a label in the form that is used for comparisons. If this kind of attribute ignores case, the
+// form is lower case.
 func (k Kind) foldLabel(label string) string {
 	if k.AnyCase {
 		return strings.ToLower(label)

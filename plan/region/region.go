@@ -38,8 +38,8 @@ func Signature(nodeFlavors []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(flavors), func(f string) bool { return !slices.Contains(nodeFlavors, f) }), " ")
 }
 
-// RunsRanks reports whether a node with these flavors may run ranks. It may if it has the flavor "ap" or no
-// flavors at all.
+// RunsRanks reports whether a node with these flavors may run ranks. It returns true if the node has the flavor
+// "ap" or no flavors at all.
 func RunsRanks(flavors []string) bool { return flavors == nil || slices.Contains(flavors, "ap") }
 
 // A Domain is the ordered list of those regions of a cluster in which jobs run. The zero value means that the
