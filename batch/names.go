@@ -95,8 +95,8 @@ func items(text string) []string {
 	})
 }
 
-// expand expands one item of a folded host list, such as n[1-3]. It returns an error if the item stands for
-// more than limit names. The first bracket varies slowest.
+// expand returns the names for which one item of a folded host list stands, such as n[1-3]. It returns an error if
+// there would be more than limit names. The number in the first bracket varies slowest.
 func expand(item string, limit int) ([]string, error) {
 	names := []string{""}
 	for rest := item; rest != ""; {

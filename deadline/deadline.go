@@ -62,8 +62,8 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 	return d
 }
 
-// check ends the context if no time is left. Time may be left, because the limit may have been extended after the
-// timer was set.
+// check ends the context if no time is left for the step. When the timer fires, time may be left, because the limit
+// may have been extended after the timer was set.
 func (d *Deadline) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -112,8 +112,8 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), check 
 // "node[01-03],gpu1" or the value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
 func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
-// ExpandUpTo does the same as Expand, but returns an error if there are more than limit names. It is used for
-// text from other programs, a few bytes of which could expand to a million names.
+// ExpandUpTo is like Expand, but returns an error if expr stands for more than limit names. It is used for text
+// from other programs, since a few bytes of such a text may stand for a million names.
 func ExpandUpTo(limit int, expr string) ([]string, error) {
 	entries, err := parse(cursor{sourceLine: sourceLine{file: "host list", text: expr}, isList: true}, limit)
 	if err != nil {

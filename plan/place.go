@@ -96,7 +96,7 @@ func (s *placement) excludeUsedNodes(usable []bool) []bool {
 	return usable
 }
 
-// placeApp places the ranks of app a on the candidates that it may use.
+// placeApp places the ranks of app a on the candidates that the app may use.
 func (s *placement) placeApp(a int, usable []bool) *Error {
 	s.confineApp(s.req.Apps[a].NUMA)
 	app := s.req.Apps[a]

@@ -125,8 +125,8 @@ func sortModeOf(req job.Request) (sort.Mode, error) {
 // overbooks only this machine does not exclude other jobs.
 func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// sharedCPUsNote returns a warning that ranks share CPUs on this machine. It names other jobs with which they
-// share (rule PLACE-4).
+// sharedCPUsNote returns a warning that ranks share CPUs on this machine. The warning names the other jobs with
+// which these ranks share CPUs (rule PLACE-4).
 func (s *placement) sharedCPUsNote() job.Note {
 	node, ranks := s.candidates[0], len(s.assigned)
 	n := text.Count(ranks, "rank") + " share"

@@ -11,8 +11,8 @@ import (
 	"remshell/proc"
 )
 
-// These are the times in which mpiexec ends the orphans of a killed helper. It sends SIGTERM first, and SIGKILL
-// after orphanGrace. The reaper does the same on other nodes.
+// These are the times for ending the orphans of a killed helper. mpiexec sends SIGTERM first, and SIGKILL after
+// orphanGrace. On other nodes the reaper does the same.
 const (
 	orphanGrace   = time.Second
 	orphanTimeout = 10 * time.Second
