@@ -257,6 +257,7 @@ func (s *Session) pmixEvents(g *Group) pmix.Events {
 		Lost:         func(rank int, why error) { report(rank, wire.PMIDisconnected, why) },
 		Junk:         func(rank int, why error) { report(rank, wire.PMIMalformed, why) },
 		Note:         func(rank int, text string) { s.log.inform("rank %d: %s", first+rank, text) },
+		Warn:         func(rank int, text string) { s.log.warn("rank %d: %s", first+rank, text) },
 		Cleanup:      func(rank int, files []string) []string { return service.registerFiles(first+rank, files, s.log) },
 	}
 	if printText := s.Providers.PrintText; printText != nil {

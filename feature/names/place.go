@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -149,8 +150,15 @@ func (p *place) handleMessage(m wire.Message) {
 	}
 }
 
-// reportForeign tells the user that a rank has found a name of another user.
+// internalPrefix begins the names by which the PMIx servers of two jobs exchange data (rule PMIX-45).
+const internalPrefix = "remshell-"
+
+// reportForeign tells the user that a rank has found a name of another user. It does not report internal names, of which
+// ranks know nothing.
 func (p *place) reportForeign(service string, r *LedgerNameReply) {
+	if strings.HasPrefix(service, internalPrefix) {
+		return
+	}
 	if key := r.User + "\n" + service; !p.foreign[key] && len(p.foreign) < maxForeignReported {
 		p.foreign[key] = true
 		p.job.Env.Report(fmt.Sprintf("--names all: the name %s is of user %s: %s", format.EscapeField(service), format.EscapeField(r.User), format.EscapeField(r.Port)))

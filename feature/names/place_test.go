@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"remshell/launch/launchtest"
+	"remshell/pmiserver/pmix"
 	"remshell/wire"
 )
 
@@ -104,9 +105,12 @@ func TestPlaceThatIsLost(t *testing.T) {
 	}
 }
 
-// A name of another user is reported, with its bytes escaped.
+// A name of another user is reported, with its bytes escaped. Names of PMIx servers are not.
 func TestNameOfAnotherUserIsReported(t *testing.T) {
-	r := newScopedRun(t.TempDir(), "0: lookup svc; 0: lookup svc", Scope{Host: "names", AnyUser: true})
+	if internalPrefix != pmix.NamePrefix {
+		t.Errorf("the prefix %q", internalPrefix)
+	}
+	r := newScopedRun(t.TempDir(), "0: lookup svc; 0: lookup svc; 0: lookup remshell-job-1", Scope{Host: "names", AnyUser: true})
 	r.Helpers.Fakes = map[string]func(*wire.Conn){"names": launchtest.FakeHelper("names", func(c *wire.Conn, m wire.Message) bool {
 		if m, is := m.(*LedgerName); is {
 			if !m.AnyUser {
@@ -119,7 +123,7 @@ func TestNameOfAnotherUserIsReported(t *testing.T) {
 	if result, err := r.Do(t); err != nil || result.Code != 0 {
 		t.Errorf("exit %d, %v", result.Code, err)
 	}
-	if got := r.Err.String(); strings.Count(got, "the name svc is of user eve") != 1 || strings.Contains(got, "\x1b") {
+	if got := r.Err.String(); strings.Count(got, "the name svc is of user eve") != 1 || strings.Contains(got, "remshell-job") || strings.Contains(got, "\x1b") {
 		t.Errorf("%q", got)
 	}
 }

@@ -156,16 +156,22 @@ func (g *group) setState(r *localRank, state State) {
 // maxNotes is the largest number of notes about one rank that are reported (rule TRUST-24).
 const maxNotes = 100
 
-func (g *group) reportNote(rank int, text string) {
+func (g *group) reportNote(rank int, text string) { g.reportLimited(g.Note, rank, text) }
+
+// warn tells the user why a call of a rank fails.
+func (g *group) warn(rank int, text string) { g.reportLimited(g.Warn, rank, text) }
+
+// reportLimited calls report, unless it is nil or there were too many notes about the rank.
+func (g *group) reportLimited(report func(rank int, text string), rank int, text string) {
 	count := &g.byRank[rank].noteCount
-	if g.Note == nil || count.Load() >= maxNotes {
+	if report == nil || count.Load() >= maxNotes {
 		return
 	}
 	switch n := count.Add(1); {
 	case n < maxNotes:
-		g.Note(rank, text)
+		report(rank, text)
 	case n == maxNotes:
-		g.Note(rank, text+"; further messages about PMIx from this rank are not shown")
+		report(rank, text+"; further messages about PMIx from this rank are not shown")
 	}
 }
 

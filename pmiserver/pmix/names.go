@@ -3,6 +3,7 @@ package pmix
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"remshell/pmiserver/pmix/bfrops"
@@ -112,8 +113,14 @@ func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 		}
 		if waits && len(r.Keys) > 0 {
 			defer c.noteAwaited(r.Keys[0])()
+			var stop func()
+			ctx, stop = c.server.watchPortOwners(ctx, r.Keys)
+			defer stop()
 		}
 		found, status := c.findNames(ctx, r.Keys, least, waits)
+		if status != message.Success && context.Cause(ctx) == errJobEnded {
+			c.group.warn(c.rank.number, fmt.Sprintf("PMIx: waits no longer for the name %s: the job that opened this port has ended", r.Keys[0]))
+		}
 		if status == message.Success {
 			c.reply(q, "found", message.AppendFound(message.NewReply(q.tag), found))
 		}
@@ -151,6 +158,7 @@ func (c *client) findNames(ctx context.Context, keys []string, minimum int, mayW
 		}
 		if d, err := n.toDatum(keys[i], c.group.Namespace); err == nil { // a name of another job may have any bytes
 			data = append(data, d)
+			c.server.notePort(d, c.group.Namespace)
 		}
 	}
 	if len(data) > 0 && (!mayWait || len(data) >= minimum) && !c.group.hasExited(c.rank) {

@@ -10,6 +10,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"remshell/pmiserver/fence"
@@ -43,6 +44,9 @@ type groupRecord struct {
 	Apps      []int
 	Data      map[int][]byte // by rank: what the members of the set have committed for other nodes
 }
+
+// NamePrefix begins the names by which servers of two jobs exchange data.
+const NamePrefix = "remshell-"
 
 // These are limits for the data that jobs exchange when they connect (pmix-wire.md 11).
 const (
@@ -115,7 +119,7 @@ type jobsExchanger struct {
 	m    *collective
 	own  procSet
 	text string
-	past int // exchanges that are over; the goroutine of the exchange owns it
+	past int // exchanges that are over, also failed ones; the goroutine of the exchange owns it
 }
 
 // useOtherJobs makes a collective exchange its data with other jobs, if its set contains processes of other
@@ -131,6 +135,7 @@ func (m *collective) useOtherJobs() {
 
 // Exchange implements fence.Exchanger.
 func (x *jobsExchanger) Exchange(ctx context.Context, id fence.ID, mine []byte) (all [][]byte, err error) {
+	defer func() { x.past++ }()
 	all = [][]byte{mine}
 	if x.hasOtherNodes() {
 		if all, err = x.m.server.OtherNodes.Exchange(ctx, id, mine); err != nil {
@@ -138,13 +143,13 @@ func (x *jobsExchanger) Exchange(ctx context.Context, id fence.ID, mine []byte) 
 		}
 	}
 	var received []byte
-	if x.isFirst() {
+	if first := x.first(); first != nil {
 		groups, err := x.exchangeJobs(ctx, all)
 		if err == nil {
 			received, err = json.Marshal(groups)
 		}
 		if err != nil {
-			x.m.server.reportNote("PMIx: cannot connect to another job: " + err.Error())
+			first.group.warn(first.rank.number, "PMIx: cannot connect to another job: "+err.Error())
 			received = nil
 		}
 	}
@@ -174,13 +179,16 @@ func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 // hasOtherNodes reports whether other nodes of this job have members of the set.
 func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
 
-// isFirst reports whether this node has the first member of this job in the set. That node exchanges data
-// with other jobs on behalf of its job.
-func (x *jobsExchanger) isFirst() bool {
-	first := x.own[0]
-	return slices.ContainsFunc(x.m.participants, func(p *participant) bool {
-		return p.group.Name == first.group && p.rank.number == first.lowest()
-	})
+// first returns the first member of this job in the set, or nil if it is on another node. Its node exchanges
+// data with other jobs on behalf of its job.
+func (x *jobsExchanger) first() *participant {
+	part := x.own[0]
+	for _, p := range x.m.participants {
+		if p.group.Name == part.group && p.rank.number == part.lowest() {
+			return p
+		}
+	}
+	return nil
 }
 
 // exchangeJobs sends the data of this job to the other jobs of the set. It returns the groups that these jobs
@@ -188,9 +196,12 @@ func (x *jobsExchanger) isFirst() bool {
 func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups []groupRecord, err error) {
 	s := x.m.server
 	ownJob, _ := jobOf(x.own[0].namespace)
-	mine, err := x.describe(ctx, all)
-	if err != nil {
-		return nil, err
+	mine, failed := x.describe(ctx, all)
+	if failed == nil && len(mine) > maxJobBytes {
+		failed = fmt.Errorf("%d bytes of job info and data, at most %d", len(mine), maxJobBytes)
+	}
+	if failed != nil {
+		mine = nil // with that the other jobs fail, too
 	}
 	others := make(map[string][]string) // by job: its namespaces in the set
 	for _, part := range x.m.set {
@@ -206,6 +217,9 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 		if err := s.sendToJob(ctx, x.nameOf(ownJob, job), mine); err != nil {
 			return nil, err
 		}
+	}
+	if failed != nil {
+		return nil, failed
 	}
 	for job, namespaces := range others {
 		text, err := s.receiveFromLiving(job, x.nameOf(job, ownJob))
@@ -228,7 +242,6 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 			return nil, err
 		}
 	}
-	x.past++
 	return groups, nil
 }
 
@@ -242,7 +255,9 @@ func (s *Server) announceJob(ctx context.Context, job string) error {
 
 // presenceOf returns the name that a job publishes to show that it has not ended. The name is published when
 // a rank of the job first uses names, and remains until the job ends.
-func presenceOf(job string) string { return fmt.Sprintf("remshell-job-%x", sha256.Sum256([]byte(job))) }
+func presenceOf(job string) string {
+	return fmt.Sprintf(NamePrefix+"job-%x", sha256.Sum256([]byte(job)))
+}
 
 // receiveFromLiving does the same as receiveFromJob. If the other job ends first, it returns errJobEnded.
 func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
@@ -250,7 +265,7 @@ func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		s.watchJob(ctx, job, end)
+		s.watchJob(ctx, job, false, end)
 	}()
 	text, err = s.receiveFromJob(ctx, name)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
@@ -263,9 +278,9 @@ func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 
 // watchJob watches the name by which another job shows that it has not ended. It calls end with errJobEnded
 // when the name has disappeared, or has not appeared within joinWithin. After that, or when ctx ends, it
-// returns.
-func (s *Server) watchJob(ctx context.Context, job string, end func(error)) {
-	began, seen, missed := time.Now(), false, 0
+// returns. seen says that the name has been there.
+func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(error)) {
+	began, missed := time.Now(), 0
 	for {
 		switch _, there, err := s.Names.Lookup(ctx, presenceOf(job)); {
 		case err != nil: // the wait for the job's data reports it
@@ -287,9 +302,57 @@ func (s *Server) watchJob(ctx context.Context, job string, end func(error)) {
 	}
 }
 
+// portOwners has, by port, the jobs whose ports ranks of this node have found by a name. A job is the part of its
+// namespaces that jobOf returns.
+type portOwners map[string]string
+
+// maxPorts is the largest number of ports in portOwners.
+const maxPorts = 1 << 10
+
+// notePort remembers which other job has opened a port that a rank has found. d is what that job has published, and
+// namespace is the rank's.
+func (s *Server) notePort(d bfrops.Datum, namespace string) {
+	ownJob, _ := jobOf(namespace)
+	job, ok := jobOf(d.Publisher.Namespace)
+	port, isText := d.Value.Text()
+	if !s.SharesNames || !ok || job == ownJob || !isText || port == "" {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ports == nil || len(s.ports) >= maxPorts {
+		s.ports = make(portOwners)
+	}
+	s.ports[port] = job
+}
+
+// ownerOf returns the other job that has opened the port of a name, or "". Names of Open MPI begin with the port:
+// PORT:accept (observed).
+func (s *Server) ownerOf(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ports[name[:max(0, strings.LastIndexByte(name, ':'))]]
+}
+
+// watchPortOwners returns a context that also ends when a job has ended that had opened the port of one of the names.
+// Its cause is then errJobEnded. stop ends the watch, and must be called.
+func (s *Server) watchPortOwners(ctx context.Context, names []string) (watched context.Context, stop func()) {
+	watched, end := context.WithCancelCause(ctx)
+	var watches sync.WaitGroup
+	for _, name := range names {
+		if job := s.ownerOf(name); job != "" {
+			watches.Go(func() { s.watchJob(watched, job, true, end) })
+		}
+	}
+	return watched, func() {
+		end(nil)
+		watches.Wait()
+	}
+}
+
 // nameOf returns the beginning of the names under which the job sender publishes data for the job receiver.
 func (x *jobsExchanger) nameOf(sender, receiver string) string {
-	return fmt.Sprintf("remshell-%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
+	return fmt.Sprintf(NamePrefix+"%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 
 // describe encodes the groups of this job that are in the set, with the data that their members have

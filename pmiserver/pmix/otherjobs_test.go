@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -240,4 +241,75 @@ func FuzzJob(f *testing.F) {
 			t.Fatalf("%+v", groups)
 		}
 	})
+}
+
+// A rank that has found the port of another job, and then waits for a name of that port, waits no longer when that job has
+// ended. Other waits go on.
+func TestWaitForNameOfEndedJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		names := newNameTable()
+		servers := newTwoJobs(t, names)
+		server, client, third := connectInNamespace(t, servers[0], serverSpace, 0), connectInNamespace(t, servers[2], clientSpace, 0), connectInNamespace(t, servers[1], serverSpace, 1)
+		if got := server.status(publishBody(bfrops.Info{Key: "svc", Value: bfrops.TextOf("123.0:4")})); got != message.Success {
+			t.Fatal(got)
+		}
+		for _, c := range []*testClient{client, third} {
+			if texts, _ := foundIn(c.request(lookupBody([]string{"svc"}))); len(texts) != 1 {
+				t.Fatal("the name is not found")
+			}
+		}
+		waits := bfrops.Info{Key: "pmix.wait", Value: bfrops.FlagOf(true)}
+		for _, c := range []*testClient{client, third} {
+			c.send(lookupBody([]string{"123.0:4:accept"}, waits))
+		}
+		time.Sleep(10 * presenceEvery)
+		synctest.Wait()
+		ended := time.Now()
+		ownJob, _ := jobOf(serverSpace)
+		names.Unpublish(t.Context(), presenceOf(ownJob))
+		_, answer := client.receive()
+		if got := statusOf(answer); got != message.Failed || time.Since(ended) > 3*presenceEvery {
+			t.Errorf("%v after %v", got, time.Since(ended))
+		}
+		time.Sleep(10 * presenceEvery)
+		names.Publish(t.Context(), "123.0:4:accept", Name{Port: "p"})
+		if _, answer := third.receive(); statusOf(answer) != message.Success { // the job's own port
+			t.Errorf("a wait for its own job: %v", statusOf(answer))
+		}
+	})
+}
+
+// failingNames are names of which no other job gets any, until works is set.
+type failingNames struct {
+	*nameTable
+	works atomic.Bool
+}
+
+func (n *failingNames) Await(ctx context.Context, service string) (Name, error) {
+	if !n.works.Load() {
+		return Name{}, errors.New("it does not work")
+	}
+	return n.nameTable.Await(ctx, service)
+}
+
+// After a CONNECT that failed, the next one of the same processes succeeds.
+func TestConnectAfterFailedConnect(t *testing.T) {
+	names := &failingNames{nameTable: newNameTable()}
+	servers := newTwoJobs(t, newNameTable())
+	for _, s := range servers {
+		s.Names = names
+	}
+	both := procs(clientSpace, 0, serverSpace, 0, serverSpace, 1)
+	clients := []*testClient{connectInNamespace(t, servers[0], serverSpace, 0), connectInNamespace(t, servers[1], serverSpace, 1), connectInNamespace(t, servers[2], clientSpace, 0)}
+	for _, want := range []message.Status{message.TimedOut, message.Success} {
+		for _, c := range clients {
+			c.send(bfrops.AppendInfos(bfrops.AppendProcs(body(10), both), nil))
+		}
+		for i, c := range clients {
+			if _, answer := c.receive(); statusOf(answer) != want {
+				t.Errorf("client %d: %v, want %v", i, statusOf(answer), want)
+			}
+		}
+		names.works.Store(true)
+	}
 }

@@ -117,7 +117,7 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	members, err := newProcSet(procs, find)
 	switch {
 	case err != nil && kind == fence.Connect:
-		c.note("PMIx: connects to processes that are not of this job; start both jobs with --names user, or -nameserver HOST")
+		c.group.warn(c.rank.number, "PMIx: connects to processes that are not of this job; start both jobs with --names user, or -nameserver HOST")
 		c.replyStatus(q, message.BadParameter)
 		return
 	case err != nil, !members.hasRank(c.group.Name, c.rank.number):

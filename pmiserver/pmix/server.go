@@ -65,6 +65,7 @@ type Events struct {
 	Lost         func(rank int, cause error) // its last connection ended between init and finalize
 	Junk         func(rank int, cause error) // a client sent messages that cannot be decoded, or does not read
 	Note         func(rank int, text string)
+	Warn         func(rank int, text string)                               // why a call of the rank fails, in words that help its user
 	Cleanup      func(rank int, files []string) (refused []string)         // files to remove after the rank (PMIX-53)
 	Print        func(ctx context.Context, rank int, text message.LogText) // help text of the library (PMIX-48); may block; nil: not supported
 	Trace        func(rank int, line string)
@@ -113,6 +114,7 @@ type Server struct {
 	collectiveState
 	search    groupSearch
 	announced atomic.Bool // other jobs can see that ours has not ended
+	ports     portOwners  // guarded by mu
 }
 
 // Links are the connections of a server to the rest of the job. All messages that they send go through

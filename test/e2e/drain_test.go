@@ -21,16 +21,7 @@ func newDrainCluster(t *testing.T) (b *testCluster, mpijob func(line string) (ou
 	for _, host := range []string{"n1", "n2"} {
 		b.addEtcFile(t, host, "node.toml", "")
 	}
-	program, err := os.Open(binary)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer program.Close()
-	copied := b.On(t.Context(), "n2", "sh", "-ec", "cat >/etc/mpiexec; chmod 755 /etc/mpiexec") // for other users of n2
-	copied.Stdin = program
-	if out, err := copied.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	b.copyToHost(t, "n2", binary, "/etc/mpiexec") // for other users of n2
 	link := filepath.Join(t.TempDir(), "mpijob")
 	if err := os.Symlink(binary, link); err != nil {
 		t.Fatal(err)
@@ -40,6 +31,21 @@ func newDrainCluster(t *testing.T) (b *testCluster, mpijob func(line string) (ou
 		return b.runOnHead(t, "sh", "-c", "exec "+link+" "+line)
 	}
 	return b, mpijob, func(script string) string { t.Helper(); return b.runOn(t, "n2", "sh", "-ec", script) }
+}
+
+// copyToHost copies an executable file to a path on a host.
+func (b *testCluster) copyToHost(t *testing.T, host, file, path string) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	copied := b.On(t.Context(), host, "sh", "-ec", `cat >"$1"; chmod 755 "$1"`, "sh", path)
+	copied.Stdin = f
+	if out, err := copied.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 // Root drains a host: a job that runs there goes on, the next start leaves the host out or says why, ps, doctor and a
@@ -106,7 +112,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%s by another user: %q", word, out)
 		}
 	}
-	want(125, "drain: no host given", "drain")
+	want(125, "drain: no host is given", "drain")
 	want(125, "nosuchhost: not changed: ", "drain nosuchhost n1")
 	want(0, "n1 is drained by root", "ps n1")
 }

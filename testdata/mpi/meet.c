@@ -5,7 +5,7 @@
  *	client	looks NAME up until it is there, connects, and exchanges numbers
  *	hold	publishes NAME, prints "published", and waits to be killed
  *	find	looks NAME up once: prints "found" or "not found"
- *	race	publishes NAME: prints "published" or "refused", waits for a byte of its input, and ends
+ *	late	looks NAME up until it is there, prints "found", waits for a byte of its input, and connects
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -68,9 +68,15 @@ int main(int argc, char **argv)
 			MPI_Unpublish_name(name, MPI_INFO_NULL, port);
 			MPI_Close_port(port);
 		}
-	} else if (strcmp(what, "client") == 0) {
+	} else if (strcmp(what, "client") == 0 || strcmp(what, "late") == 0) {
+		char byte;
 		while (rank == 0 && !lookup(name, port))
 			usleep(50000);
+		if (strcmp(what, "late") == 0) {
+			printf("found\n");
+			if (read(0, &byte, 1) != 1)
+				return 1;
+		}
 		if (MPI_Comm_connect(port, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &other) != MPI_SUCCESS) {
 			printf("connect failed\n");
 			MPI_Abort(MPI_COMM_WORLD, 1);
@@ -82,18 +88,11 @@ int main(int argc, char **argv)
 			printf("found\n");
 		else if (rank == 0)
 			printf("not found\n");
-	} else {
-		char byte;
-		if (rank == 0) {
-			MPI_Open_port(MPI_INFO_NULL, port);
-			printf("%s\n", MPI_Publish_name(name, MPI_INFO_NULL, port) == MPI_SUCCESS ? "published" : "refused");
-			if (strcmp(what, "hold") == 0)
-				for (;;)
-					pause();
-			if (read(0, &byte, 1) < 0)
-				return 1;
-		}
-		MPI_Barrier(MPI_COMM_WORLD);
+	} else if (rank == 0) {
+		MPI_Open_port(MPI_INFO_NULL, port);
+		printf("%s\n", MPI_Publish_name(name, MPI_INFO_NULL, port) == MPI_SUCCESS ? "published" : "refused");
+		for (;;)
+			pause();
 	}
 	MPI_Finalize();
 	return 0;

@@ -6,6 +6,11 @@
  * comes from rank 0 after all ranks have checked: their place, the attributes of the
  * job and of the node, with and without waiting, keys of all ranks, names, the ring.
  * A wrong answer goes to stderr and ends the job with PMI2_Abort.
+ *
+ *	pmi2 hold NAME PORT	publishes NAME, prints "published", and waits to be killed
+ *	pmi2 find NAME		looks NAME up once, and prints the port or "not found"
+ *	pmi2 race ME OTHER N	publishes N names, each at the same time as the job that has ME and OTHER
+ *				exchanged: prints "published I" or "refused I", and at the end "over"
  */
 #include <slurm/pmi2.h>
 #include <stdio.h>
@@ -126,13 +131,45 @@ static void ring(void)
 	check(strcmp(right, want) == 0, "another neighbour on the right");
 }
 
-int main(void)
+static void race(const char *me, const char *other, int n)
+{
+	char name[100], port[PMI2_MAX_VALLEN];
+
+	for (int i = 0; i < n; i++) {
+		snprintf(name, sizeof name, "%s is at %d", me, i);
+		try(PMI2_Nameserv_publish(name, NULL, "here"));
+		snprintf(name, sizeof name, "%s is at %d", other, i);
+		while (PMI2_Nameserv_lookup(name, NULL, port, sizeof port) != PMI2_SUCCESS)
+			usleep(1000);
+		snprintf(name, sizeof name, "race %d", i);
+		printf("%s %d\n", PMI2_Nameserv_publish(name, NULL, me) == PMI2_SUCCESS ? "published" : "refused", i);
+	}
+	printf("over\n");
+	for (;;)
+		pause();
+}
+
+int main(int argc, char **argv)
 {
 	int spawned, appnum;
+	char port[PMI2_MAX_VALLEN] = "";
 	const char *local = getenv("MPI_LOCALRANKID");
 
 	try(PMI2_Init(&spawned, &size, &rank, &appnum));
 	check(!spawned && appnum == 0, "another way to have come here");
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (argc == 4 && strcmp(argv[1], "hold") == 0) {
+		try(PMI2_Nameserv_publish(argv[2], NULL, argv[3]));
+		printf("published\n");
+		for (;;)
+			pause();
+	} else if (argc == 3 && strcmp(argv[1], "find") == 0) {
+		printf("%s\n", PMI2_Nameserv_lookup(argv[2], NULL, port, sizeof port) == PMI2_SUCCESS ? port : "not found");
+		PMI2_Finalize();
+		return 0;
+	} else if (argc == 5 && strcmp(argv[1], "race") == 0) {
+		race(argv[2], argv[3], atoi(argv[4]));
+	}
 	job();
 	node(local && atoi(local) == 0);
 	keys();
