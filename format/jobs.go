@@ -100,7 +100,7 @@ type jobExtent struct {
 	NodeSet string `json:"node_set,omitempty"` // the chosen node sets; for a waiting request, those requested
 }
 
-// cells returns the table cells for extentColumns.
+// cells returns the table cells of a job for the columns in extentColumns.
 func (e jobExtent) cells() []string {
 	return []string{numberUnlessZero(e.Depth), numberUnlessZero(e.Shape), EscapeField(e.NodeSet)}
 }
@@ -327,7 +327,7 @@ func (j *liveJob) setGang(now time.Time) {
 	j.Gang.Waits = j.Stopped && (!j.Gang.RunsAt(now) || !j.Gang.RunsAt(now.Add(-moment)) || now.Sub(j.Since) < j.gang.Slice+2*moment)
 }
 
-// gangCells returns the table cells for gangColumns.
+// gangCells returns the table cells of a job for the columns in gangColumns.
 func (j *liveJob) gangCells() []string {
 	if j.Gang == nil {
 		return []string{"", ""}

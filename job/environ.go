@@ -51,7 +51,7 @@ func OuterFilter(environ []string) func(assignment string) bool {
 	}
 }
 
-// MatchesPattern reports whether name matches one of the patterns. A trailing * matches any rest.
+// MatchesPattern reports whether name matches one of the patterns. A trailing * in a pattern matches any text.
 func MatchesPattern(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		prefix, wild := strings.CutSuffix(p, "*")

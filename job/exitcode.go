@@ -14,9 +14,8 @@ const (
 // Status returns the exit code by which a shell reports a process that the signal s has killed, which is 128 + s.
 func (s Signal) Status() int { return 128 + int(s) }
 
-// StartFailureCode returns mpiexec's exit code for a rank that could not be started (rule EXIT-5). code is
-// the code that the host has reported. If it is not ExitCannotRun or ExitNotFound, the result is
-// ExitInternal.
+// StartFailureCode returns mpiexec's exit code for a rank that could not be started (rule EXIT-5). code is the code
+// that the host has reported. If code is neither ExitCannotRun nor ExitNotFound, the result is ExitInternal.
 func StartFailureCode(code int) int {
 	if code == ExitCannotRun || code == ExitNotFound {
 		return code

@@ -69,7 +69,7 @@ func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	return all
 }
 
-// usesWithoutTurns reports whether a job that does not share CPUs in turns has claimed a CPU.
+// usesWithoutTurns reports whether the CPU is claimed by a job that does not share CPUs in turns.
 func (u Occupancy) usesWithoutTurns(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }

@@ -60,8 +60,8 @@ func (l *reader) readClaims(use func(Claim)) error {
 	})
 }
 
-// ReadOthers summarizes the claims of running jobs, except claims for which isIgnored returns true. A nil
-// isIgnored ignores none. If the error is a *LimitError, some claims are missing.
+// ReadOthers summarizes the claims of running jobs. It leaves out claims for which isIgnored returns true. If
+// isIgnored is nil, it leaves out no claim. If the error is a *LimitError, some claims are missing.
 func (d *Dir) ReadOthers(isIgnored func(Claim) bool) (OtherClaims, error) {
 	l := d.newReader(nil)
 	o, _, err := l.readOthers(isIgnored)

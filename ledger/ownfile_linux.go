@@ -124,7 +124,7 @@ func (s *ownFile) lock() error {
 	return nil
 }
 
-// publish gives the file the name by which others find it. It returns unix.EEXIST if a file with that name
+// publish gives the file the name by which other users find it. It returns unix.EEXIST if a file with that name
 // exists.
 func (s *ownFile) publish(name string) error {
 	s.mu.Lock()

@@ -96,7 +96,7 @@ func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 // one host knows only a part of the job.
 func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
-// Matching returns the limits whose names match accepts.
+// Matching returns those limits for whose names the function match returns true.
 func (b Map) Matching(match func(Resource) bool) Map {
 	matching := make(Map)
 	for name, value := range b {
@@ -117,7 +117,7 @@ const (
 // name is not in the Map is not limited.
 type Map map[Resource]int64
 
-// AnyMatching reports whether match accepts the name of at least one limit.
+// AnyMatching reports whether the function match returns true for the name of at least one limit.
 func (b Map) AnyMatching(match func(Resource) bool) bool {
 	for name := range b {
 		if match(name) {

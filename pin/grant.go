@@ -29,9 +29,9 @@ const (
 // IsGiven reports whether the batch system has granted CPUs by their numbers.
 func (g CPUGrant) IsGiven() bool { return g.List != "" }
 
-// RestrictTo returns the topology with only the granted CPUs usable. Other CPUs become unusable, like CPUs
-// outside the affinity mask. A topology that was not probed is returned unchanged. The error says that the
-// list is invalid or that no usable CPU remains.
+// RestrictTo returns the topology with only the granted CPUs usable. Other CPUs become unusable, like CPUs outside
+// the affinity mask. A topology that was not probed is returned unchanged. RestrictTo returns an error if the list
+// is invalid or no usable CPU remains.
 func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 	if !g.IsGiven() || len(t.Cores) == 0 {
 		return t, nil
@@ -86,8 +86,8 @@ func (t Topology) grantedCPUs(g CPUGrant) (func(core, cpu int) bool, error) {
 	return func(core, _ int) bool { return cores[core] }, nil
 }
 
-// parseNumbers parses a list of numbers. numbers tells which numbers below size are in the list, and count is
-// how many numbers the list has in all. Large ranges are not expanded, because a list may have very many
+// parseNumbers parses a list of numbers and ranges. numbers says which numbers below size are in the list, and
+// count is how many numbers the list has in total. Ranges are not expanded, because a list may have very many
 // numbers.
 func parseNumbers(list string, size int) (numbers []bool, count int, err error) {
 	numbers = make([]bool, size)

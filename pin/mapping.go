@@ -106,9 +106,9 @@ func MappingHelp() string {
 // ranks.
 func (m Mapping) IsCyclic() bool { return m.policy().turn != nil }
 
-// Turn returns the function that gives the order of nodes in each round (mappingPolicy.turn), for a job whose
-// nodes get ranks in turn. The mapping may have no such function, because another option makes nodes get
-// ranks in turn. In that case it returns inOrder.
+// Turn returns the function that gives the order of nodes in each round (mappingPolicy.turn), for a job whose nodes
+// get ranks in turn. If another option makes the nodes get ranks in turn, the mapping has no such function, and
+// Turn returns inOrder.
 func (m Mapping) Turn() func(round, turn, nodes int) int {
 	if p := m.policy(); p.turn != nil {
 		return p.turn

@@ -260,8 +260,8 @@ func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	return groups
 }
 
-// waitsForSet reports whether the job still waits until it fits into one node set. It waits until its delay has
-// passed, if the job would fit into one node set of the idle cluster.
+// waitsForSet reports whether the job still waits until it fits into one node set. A job waits until its delay has
+// passed, but only if it would fit into one node set of the idle cluster.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false

@@ -257,8 +257,8 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
 }
 
-// unknownKey returns the error for a key that no known_hosts line contains. It names sources of known hosts
-// that were not consulted.
+// unknownKey returns the error for a host key that no known_hosts line contains. The error names the sources of
+// known hosts that were not consulted.
 func (h *hostKeyChecker) unknownKey() *DialError {
 	e := newDialError(h.t, "host key", KindUnknownKey, "the host key is unknown")
 	switch {

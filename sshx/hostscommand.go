@@ -72,8 +72,8 @@ type hostsOutput struct {
 	file  *knownFile
 }
 
-// runHostsCommand runs the target's KnownHostsCommand and then looks the host up again. It does not run a
-// command with the same words twice. Like ssh, it skips a command that does not exist (sshconnect.c,
+// runHostsCommand runs the target's KnownHostsCommand and then looks the host up again. It does not run a command
+// with the same words twice. Like ssh, it skips a command whose program does not exist (sshconnect.c,
 // load_hostkeys_command).
 func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error {
 	c := h.t.KnownHostsCommand

@@ -280,7 +280,7 @@ func (k *knownKeys) find(marker string, ok func(*knownLine) bool) *knownLine {
 	return nil
 }
 
-// keyText returns a key in the form in which known_hosts contains it.
+// keyText returns a key in the notation of known_hosts.
 func keyText(key ssh.PublicKey) string {
 	return base64.StdEncoding.EncodeToString(key.Marshal())
 }

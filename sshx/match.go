@@ -237,8 +237,8 @@ func (s *hostScope) criterionHolds(b *configBlock, c criterion) (bool, error) {
 	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
 }
 
-// exec runs the command of a Match exec line and reports whether it succeeded. Tokens in the command have the
-// values known so far (readconf.c, match_cfg_line).
+// exec runs the command of a Match exec line and reports whether the command succeeded. Tokens in the command have
+// the values that are known so far (readconf.c, match_cfg_line).
 func (s *hostScope) exec(b *configBlock, template string) (bool, error) {
 	t := Target{Alias: s.alias, HostName: s.hostname(), User: s.username(), HostKeyAlias: cmp.Or(s.firstWord("hostkeyalias"), s.hostname())}
 	if t.Port = s.port; t.Port == 0 {

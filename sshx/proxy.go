@@ -75,8 +75,8 @@ func (p *proxyConn) end() error {
 	return nil
 }
 
-// signal sends a signal to the command's process group. After the command has been waited for, it does
-// nothing, because another process may have got its PID.
+// signal sends a signal to the command's process group. After the command was waited for, signal does nothing,
+// because the command's PID may have been reused.
 func (p *proxyConn) signal(s syscall.Signal) {
 	select {
 	case <-p.done:

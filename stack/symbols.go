@@ -75,7 +75,7 @@ func (m *Image) Lookup(names ...string) map[string]Symbol {
 	return found
 }
 
-// A candidate is the best symbol for an address that was found so far.
+// A candidate is the best symbol that has been found so far for an address.
 type candidate struct {
 	name   string
 	value  uint64

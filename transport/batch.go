@@ -211,8 +211,8 @@ func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	return c
 }
 
-// joinToken returns the token that helpers need to connect to a listener. If the starter gives its helpers no
-// streams, they must connect.
+// joinToken returns the token that helpers need to connect to a listener. If the starter gives helpers no streams,
+// the token says that they must connect.
 func (s *ByStarter) joinToken(listener *dialback.Listener) dialback.JoinToken {
 	if secret := s.System.Starter.Secret; secret != "" {
 		return listener.PublicJoinToken(ownAddresses(), secret, envValue(s.Env, secret))

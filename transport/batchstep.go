@@ -164,7 +164,7 @@ func (o *OneStep) timeouts(hosts int) stepTimeouts {
 	return t
 }
 
-// dial calls the starter. If the batch system is busy, it repeats the call, up to the allowed number of
+// dial calls the starter. If the batch system is busy, it calls the starter again, up to the allowed number of
 // retries.
 func (s *stepAttempt) dial(ctx context.Context) {
 	defer func() {

@@ -81,8 +81,8 @@ type stepVariables struct {
 	starterAddress string // variable with the address of the starter's machine; it may be unset
 }
 
-// ForStep returns a copy of s for the hosts of a batch step. In a step the binary is never sent, so a host
-// that does not have it reports an error. host and near are the names of the variables in stepVariables.
+// ForStep returns a copy of s for the hosts of a batch step. In a step the binary is never sent, so a host without
+// the binary reports an error. host and near are the names of the variables in stepVariables.
 func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	s.delivery, s.stepNames = "never", &stepVariables{host, near}
 	return s

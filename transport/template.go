@@ -55,8 +55,9 @@ func ShellCommand(template, args []string, host Host, localUser string, timeout 
 // isSSH reports whether the program is ssh(1).
 func isSSH(template []string) bool { return filepath.Base(template[0]) == "ssh" }
 
-// sshOptions returns ssh options that switch off X11, terminal and prompts, and set a connect timeout. User
-// and port are added unless the template has tokens, because such a template contains them itself.
+// sshOptions returns the options of ssh that turn off X11 forwarding, the terminal and prompts, and set a connect
+// timeout. It adds user and port unless the template has tokens, because a template with tokens contains user and
+// port itself.
 func sshOptions(host Host, templated bool, timeout time.Duration) []string {
 	seconds := max(1, int(timeout.Round(time.Second)/time.Second))
 	options := []string{"-x", "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=" + strconv.Itoa(seconds)}

@@ -44,7 +44,7 @@ func (m *Diagnose) Fields(c *Codec) {
 	c.Bool(&m.Brief)
 }
 
-// Diagnosed is the reply to Diagnose. It has the findings about the node.
+// Diagnosed is the reply to Diagnose. It contains the results of the examination.
 type Diagnosed struct{ Diagnosis job.NodeDiagnosis }
 
 func (m *Diagnosed) Fields(c *Codec) { c.nodeDiagnosis(&m.Diagnosis) }

@@ -39,8 +39,8 @@ type ReplyKey struct {
 	ID    string // what ReplyID returns; empty if the messages have no ReplyID
 }
 
-// identified is implemented by requests and replies that have an ID. By the ID, replies to several requests
-// of the same kind can be told apart.
+// identified is implemented by requests and replies that have an ID. The ID distinguishes replies to several
+// requests of the same kind.
 type identified interface{ ReplyID() string }
 
 func (m *Prepare) ReplyID() string        { return m.Group.Name }
@@ -67,7 +67,7 @@ func KeyOfRequest(m Message) (key ReplyKey, isRequest bool) {
 	return newReplyKey(request.replyType(), m), true
 }
 
-// KeyOfReply returns the key of a reply to mpiexec. isReply is false if m is not such a reply.
+// KeyOfReply returns the key of a reply that mpiexec receives. isReply is false if m is not such a reply.
 func KeyOfReply(m Message) (key ReplyKey, isReply bool) {
 	reply, ok := replyTypes()[reflect.TypeOf(m)]
 	if !ok {

@@ -134,7 +134,7 @@ func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 // A uint128 is an unsigned integer with 128 bits. It holds sums of speeds, which may need more than 64 bits.
 type uint128 struct{ high, low uint64 }
 
-// maxUint128 is the largest uint128.
+// maxUint128 is the maximum value of a uint128.
 var maxUint128 = uint128{1<<64 - 1, 1<<64 - 1}
 
 func multiply(a, b uint64) (w uint128) {

@@ -123,7 +123,7 @@ func Capture(pid int, py *python.Runtime) (Process, error) {
 	return p, err
 }
 
-// Describe returns what the kernel tells of the threads of a process. It does not stop the process.
+// Describe returns what the kernel reports about the threads of a process. It does not stop the process.
 func Describe(pid int) Process {
 	p := Process{PID: pid}
 	p.readThreads()
@@ -282,8 +282,8 @@ func (p *Process) Memory(th *Thread) stack.Memory {
 	}
 }
 
-// readBlocked reads where a thread waits that could not be stopped. The kernel reports the thread's stack pointer
-// and program counter (proc_pid_syscall(5)). Other registers stay unknown.
+// readBlocked finds out where a thread waits that could not be stopped. The kernel reports the thread's stack
+// pointer and program counter (proc_pid_syscall(5)). Other registers stay unknown.
 func (p *Process) readBlocked(th *Thread) {
 	if th.Read {
 		return
