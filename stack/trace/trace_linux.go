@@ -75,6 +75,7 @@ type Thread struct {
 	Calls     []python.Call
 	window    []byte
 	windowAt  uint64
+	running   time.Time // when it was last seen not to be stopped
 }
 
 // A Process is what Capture has copied from a process.
@@ -82,7 +83,7 @@ type Process struct {
 	PID     int
 	Threads []Thread      // the first is the main thread
 	More    int           // threads beyond stack.MaxThreads
-	Stopped time.Duration // longest time that a thread stood after this was noticed
+	Stopped time.Duration // longest time that a thread can have been stopped
 	python  *python.Runtime
 }
 
@@ -169,6 +170,7 @@ func (t *tracer) capture() error {
 			th := &p.Threads[next]
 			if err := unix.PtraceSeize(th.TID); err == nil {
 				t.waiting = append(t.waiting, th)
+				th.running = time.Now()
 				unix.PtraceInterrupt(th.TID)
 			} else if next == 0 {
 				return &Error{Err: err}
@@ -192,11 +194,12 @@ func (t *tracer) capture() error {
 
 // read copies the state of a thread and releases the thread. It returns false if the thread has not stopped yet.
 func (t *tracer) read(th *Thread) bool {
+	now := time.Now()
 	words, err := registersOf(th.TID)
 	if err != nil {
+		th.running = now
 		return false
 	}
-	began := time.Now()
 	if th.Registers, th.Read = stack.FromUser(Host, words); th.Read {
 		th.windowAt = th.Registers.SP(Host)
 		size := windowBytes
@@ -207,7 +210,7 @@ func (t *tracer) read(th *Thread) bool {
 		t.process.readCalls(th)
 	}
 	ptrace(unix.PTRACE_DETACH, th.TID, 0, uintptr(pendingSignal(th.TID)))
-	t.process.Stopped = max(t.process.Stopped, time.Since(began))
+	t.process.Stopped = max(t.process.Stopped, time.Since(th.running))
 	return true
 }
 

@@ -19,7 +19,7 @@ import (
 
 // program compiles a program in C, C++, Fortran or Go and returns its path. A first flag without a hyphen is the compiler. The test is
 // skipped without a compiler, or if that does not know the flags.
-func program(t *testing.T, source string, flags ...string) string {
+func program(t testing.TB, source string, flags ...string) string {
 	t.Helper()
 	compiler, suffix := "gcc", ".c"
 	if strings.Contains(source, "namespace") {
@@ -56,7 +56,7 @@ func program(t *testing.T, source string, flags ...string) string {
 }
 
 // start starts a program and waits until it prints a line.
-func start(t *testing.T, program string, args ...string) int {
+func start(t testing.TB, program string, args ...string) int {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	out, err := cmd.StdoutPipe()
@@ -334,6 +334,7 @@ const threaded = `#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 volatile int sink;
+void *sleeper(void *p) { for (;;) pause(); return p; }
 void *blocked(void *p) { if (!vfork()) { prctl(PR_SET_PDEATHSIG, SIGKILL); for (;;) pause(); } return p; }
 __attribute__((noinline)) void *work(void *p) { for (;;) sink++; return p; }
 void *briefly(void *p) { return p; }
@@ -341,6 +342,7 @@ __attribute__((noinline)) void churn(void) { for (;;) { pthread_t a; if (!pthrea
 int main(int argc, char **argv) {
 	pthread_t t;
 	for (int i = 1; i < 32 && !strcmp(argv[1], "many"); i++) pthread_create(&t, 0, work, 0);
+	for (int i = 1; i < 64 && !strcmp(argv[1], "sleepers"); i++) pthread_create(&t, 0, sleeper, 0);
 	for (int i = 0; i < 20 && !strcmp(argv[1], "blocked"); i++) pthread_create(&t, 0, blocked, 0);
 	if (!strcmp(argv[1], "blocked")) pthread_create(&t, 0, work, 0);
 	puts("ready"); fflush(stdout);
@@ -369,7 +371,7 @@ func TestThreads(t *testing.T) {
 				t.Errorf("thread %d: %s, %+v", i, got, p.Threads[i].State)
 			}
 		}
-		t.Logf("a thread stood for at most %v", p.Stopped)
+		t.Logf("a thread was stopped for at most %v", p.Stopped)
 	}
 }
 
