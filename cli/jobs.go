@@ -54,8 +54,8 @@ func checkHostsGiven(line option.Line) error {
 	return &usererr.Error{Text: line.Query.Command + ": no host is given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
 }
 
-// answerJobQuery carries out a query about jobs. It prints what the ledgers contain, or sends a signal or a
-// control request to a job.
+// answerJobQuery carries out a query about jobs. It prints what the ledgers (the directories in which the
+// hosts' jobs are recorded) contain, or sends a signal or a control request to a job.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	q, req, env := c.line.Query, c.req, c.env
 	if query, is := setup.HostQueryOf(q.Command); is {
@@ -124,7 +124,7 @@ var coreListings = map[string]setup.Listing{
 	"queue": {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatQueue(), true }},
 }
 
-// readLedgers reads the ledgers of the hosts.
+// readLedgers reads the ledgers, which are the directories in which jobs are recorded on each host.
 func readLedgers(ctx context.Context, _ option.Line, req job.Request, env reserve.Env, _ *job.JobRef) ([]job.LedgerListing, error) {
 	return reserve.Ledgers(ctx, req, env)
 }
@@ -152,7 +152,7 @@ func (c *invocation) sendControlRequest(ctx context.Context, req job.Request, re
 	return nil
 }
 
-// noJobError returns the error that no ledger contains the job.
+// noJobError returns the error for a job that no host has recorded in its ledger (directory of jobs).
 func noJobError(line option.Line, ref job.JobRef) error {
 	text := fmt.Sprintf("there is no job %s", ref)
 	if ref == (job.JobRef{Job: job.NewestJob}) {

@@ -6,9 +6,9 @@ with package launch, and reports the result.
 	                                            |               |
 	            world.go: files, this machine --'               '-- dialer (transport, sshx)
 
-Each action has one function. printInfo and planFromState connect to no host. These methods of invocation
-may connect to hosts: runJob, planOnly, planOffline, answerJobQuery, runDoctor, drawTopology. exitCode
-returns the exit code of every outcome, for Main, --report and --json.
+Each action of mpiexec is one function. The functions printInfo and planFromState connect to no host. The methods
+runJob, planOnly, planOffline, answerJobQuery, runDoctor and drawTopology of invocation may connect to hosts.
+exitCode returns the exit code of every outcome, for Main, --report and --json.
 
 Options and their help are in one table (package option). No other package reads arguments, the
 environment or the user's files.

@@ -6,8 +6,8 @@ From the table it generates help, the manual page, completions and doc/options.m
 	                                                  |
 	-configfile, variables, user's configuration -----+--> inherit --> Line
 
-The package is pure: its only inputs are the arguments, Sources and the signal numbers. Callers use the
-Line and never read the arguments. Each front end of the program (mpiexec, mpijob) has a Table and a
+The package performs no I/O. Its only inputs are the arguments, Sources and the signal numbers. Callers use the
+Line and never read the arguments themselves. Each front end of the program (mpiexec, mpijob) has a Table and a
 function that makes a Line.
 */
 package option

@@ -1,5 +1,5 @@
 /*
-Package saved has the file format of a saved job: the request and the attempts so far, as JSON
+Package saved defines the file format of a saved job, which contains the request and the attempts so far as JSON
 (--save-job, --resume; survive.md 6).
 
 	job.Request, attempts --New, WithRunning, WithEnded--> Job --Encode--> FILE

@@ -9,8 +9,8 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A Listing is the implementation of an mpijob subcommand that prints what the ledgers contain about jobs,
-// such as "ps".
+// A Listing is the implementation of an mpijob subcommand that prints what the hosts' ledgers (directories in
+// which jobs are recorded) contain, such as "ps".
 type Listing struct {
 	// If, if not nil, says which command lines the listing is for. Otherwise it is for those that no such listing is for.
 	If func(option.Line) bool
