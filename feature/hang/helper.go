@@ -13,7 +13,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "hang", Attach: attachHelper}) }
 
-// A nodeWatch takes samples of the processes of one session. The session's goroutine owns it.
+// A nodeWatch takes samples of the processes of one session. Only the session's goroutine uses it.
 type nodeWatch struct {
 	session *helper.Session
 	tracker machine.Tracker
@@ -31,7 +31,7 @@ func attachHelper(s *helper.Session) {
 	})
 }
 
-// begin begins to take samples, if mpiexec wants that. It may be called again.
+// begin begins to take samples, if mpiexec has asked for that. It may be called several times.
 func (n *nodeWatch) begin() {
 	setting, has := wire.SettingOf[*Watching](n.session.Prepare.Settings)
 	if !has || n.began {
@@ -41,7 +41,7 @@ func (n *nodeWatch) begin() {
 	n.takeSample()
 }
 
-// takeSample takes a sample in another goroutine, and then others.
+// takeSample takes a sample in another goroutine, and repeats that at intervals.
 func (n *nodeWatch) takeSample() {
 	take := n.sampler()
 	go func() {
@@ -53,8 +53,8 @@ func (n *nodeWatch) takeSample() {
 	}()
 }
 
-// add adds a sample, and reports to mpiexec what it says. It returns when to take the next one. reading says that the stacks
-// of ranks are read next.
+// add adds a sample, and reports to mpiexec whether anything has changed. It returns the time until the next
+// sample. reading says that the stacks of ranks are read after this sample.
 func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
 	report, send, next := n.tracker.Add(sample, reading)
 	if send && !n.session.Lifecycle.IsDisconnected() {

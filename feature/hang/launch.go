@@ -11,7 +11,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "hang", Attach: attach}) }
 
-// A watcher watches one attempt of a job.
+// A watcher watches whether one attempt of a job (one run of all ranks) makes progress.
 type watcher struct {
 	job   *launch.Job
 	ends  bool
@@ -53,7 +53,8 @@ func (w *watcher) due(now time.Time) time.Time {
 	return next
 }
 
-// decide reports that the job makes no progress, if that is so. It returns the events that end the job.
+// decide reports to the user if the job makes no progress. It returns the events that end the job, if that
+// was requested.
 func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event {
 	j := w.job
 	hangs, quiet := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved}, now)

@@ -1,6 +1,6 @@
 /*
-Package hang is a feature: it notices that a job makes no progress, and reports which rank keeps the others waiting
-(--hang).
+Package hang is the feature of mpiexec that notices if a job makes no progress, and reports which rank keeps the
+others waiting (--hang).
 
 	--hang, terminal, CI: Watching --Prepare--> helper: a sample of /proc, twelve in each --hang time
 	                                              |
@@ -25,7 +25,7 @@ import (
 	"remshell/wire"
 )
 
-// Watching says how the job is watched.
+// Watching says how a job is watched for progress.
 type Watching struct {
 	After time.Duration // how long nothing changes before that is reported
 	Plain bool          // also programs that do not call PMI. Helpers do not get it
@@ -35,7 +35,7 @@ type Watching struct {
 // Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (s *Watching) Fields(c *wire.Codec) { c.Duration(&s.After, "time") }
 
-// Unchanged reports that nothing has changed on the node for some time, or that something has.
+// Unchanged reports that nothing has changed on the node for some time, or that something has changed.
 type Unchanged struct{ machine.Report }
 
 // Fields implements wire.Message: it lists the fields that are sent.
@@ -69,7 +69,8 @@ func init() {
 	node.Admit(checkUnchanged)
 }
 
-// checkUnchanged checks a report: it was requested, and names ranks of the node.
+// checkUnchanged checks a node's report. The report must have been requested, and may name only ranks of the
+// node.
 func checkUnchanged(v *node.Validator, m *Unchanged) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err

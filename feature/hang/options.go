@@ -9,7 +9,7 @@ import (
 	"remshell/cli/setup"
 )
 
-// Options are the options of the feature.
+// Options are the command-line options of this feature: --hang and --hang-action.
 type Options struct {
 	Hang       *option.Seconds `name:"--hang" after:"timeout" takes:"attached" arg:"TIME" implied:"60" least:"0" topic:"" under:"Life cycle" help:"report if nothing changes for TIME (60); 0: never"`
 	HangAction string          `name:"--hang-action" after:"timeout" arg:"WHAT" words:"report,end" topic:"" under:"Life cycle" help:"what --hang does: report, or end the job"`
@@ -27,7 +27,7 @@ const texts = `
   end prints the same, and ends the job: the exit code is 124.
 `
 
-// defaultTime is the time of --hang without a value.
+// defaultTime is the time that --hang without a value means.
 const defaultTime = time.Minute
 
 func init() {
@@ -43,7 +43,8 @@ func init() {
 	})
 }
 
-// watchingFor returns how a job is watched, or nil if it is not. seen says that people read what mpiexec reports.
+// watchingFor returns how a job is watched for progress, or nil if the job is not watched. seen says that
+// people read what mpiexec prints.
 func watchingFor(o Options, seen bool) *Watching {
 	w := &Watching{After: defaultTime, Plain: o.Hang != nil, Ends: o.HangAction == "end"}
 	if o.Hang != nil {

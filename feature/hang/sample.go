@@ -18,14 +18,14 @@ import (
 	"remshell/proc"
 )
 
-// A watchedRank is a rank of which samples are taken.
+// A watchedRank is a rank whose processes are sampled.
 type watchedRank struct {
 	number int
 	state  uint64 // its PMI state and barrier
 	pid    int    // 0: it does not run
 }
 
-// readSample reads /proc. It stops no process.
+// readSample takes a sample of the given ranks from /proc, without stopping any process.
 func readSample(ranks []watchedRank) machine.Sample {
 	s := machine.Sample{At: time.Now(), Ranks: make(map[int]machine.RankSample, len(ranks))}
 	slices.SortFunc(ranks, func(a, b watchedRank) int { return a.number - b.number })
@@ -57,7 +57,7 @@ func readSample(ranks []watchedRank) machine.Sample {
 	return s
 }
 
-// descendants returns the processes below pid, sorted by their parents.
+// descendants returns all descendants of the process pid, parents before their children.
 func descendants(tree proc.Tree, pid int) (all []int) {
 	for _, child := range tree[pid] {
 		all = append(all, child.PID)
@@ -66,7 +66,8 @@ func descendants(tree proc.Tree, pid int) (all []int) {
 	return all
 }
 
-// cpuTime returns the CPU time of a process, without its children. It is 0 if the process is gone.
+// cpuTime returns the CPU time of a process without that of its children. It returns 0 if the process has
+// ended.
 func cpuTime(pid int) time.Duration {
 	var t unix.Timespec
 	const scheduled = 2 // CPUCLOCK_SCHED, include/linux/posix-timers.h
@@ -85,8 +86,8 @@ func wakeups(pid int) (n uint64) {
 	return n
 }
 
-// ioBytes returns the counters of bytes in proc_pid_io(5): what the process and the children that it has waited for have
-// read and written. It returns nil if this is not permitted.
+// ioBytes returns the counters of bytes in proc_pid_io(5): the numbers of bytes that the process and the
+// children that it has waited for have read and written. It returns nil if this is not permitted.
 func ioBytes(pid int) (counters []uint64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
 	for line := range strings.Lines(string(text)) {

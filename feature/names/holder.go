@@ -102,7 +102,8 @@ func (h *holder) close() {
 	}
 }
 
-// open opens the ledger. It does so once in each session, and later returns the open ledger.
+// open opens the ledger, the directory that contains the names. It does so once in each session, and later
+// returns the open ledger.
 func (h *holder) open(name string) (*ledger.Dir, error) {
 	if h.dir == nil {
 		dir, err := ledger.Open(name, probe.Identity(h.session.System().Root))
@@ -182,8 +183,9 @@ func (h *holder) unpublish(service string) bool {
 	return there
 }
 
-// find looks up a name in the ledger and sets the reply. A port that another user has published is accepted
-// only if it is printable, because the port becomes part of a line of the PMI protocol.
+// find looks up a name in the ledger (the directory of published names) and sets the reply. A port that
+// another user has published is accepted only if it is printable, because the port becomes part of a line of
+// the PMI protocol.
 func find(dir *ledger.Dir, m *LedgerName, reply *LedgerNameReply) error {
 	n, ok, err := dir.FindName([]byte(m.Service), m.AnyUser)
 	if err != nil || !ok {

@@ -100,7 +100,7 @@ func parseRanks(args []string, size int) ([]int, error) {
 	return nil, nil
 }
 
-// Read implements launch.Stacks.
+// Read implements launch.Stacks: it reads the stacks of all ranks and calls done with a summary of them.
 func (s *gathering) Read(done func(launch.StackSummary)) {
 	s.begin(func(q *query) { q.readers = append(q.readers, done) })
 }
