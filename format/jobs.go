@@ -17,7 +17,8 @@ import (
 	"remshell/text"
 )
 
-// A Ledger holds the combined contents of the ledgers of several nodes.
+// A Ledger holds the combined contents of the ledgers of several nodes. The ledger of a node is the directory
+// in which its jobs and their CPUs are recorded.
 type Ledger struct {
 	now   time.Time
 	jobs  []liveJob // oldest first
@@ -157,7 +158,8 @@ type queueRow struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that ends, if known
 }
 
-// NewLedger merges the ledgers of several nodes. If one node was read under two names, its claims count only once.
+// NewLedger merges the ledgers (directories of jobs) of several nodes. If one node was read under two names,
+// its claims count only once.
 func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	l := Ledger{now: now}
 	indexOf, seenRank := make(map[job.Key]int), make(map[int]bool)
@@ -633,8 +635,8 @@ func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
-// formatUser returns the user name that the job states, together with the user ID, which the ledger guarantees. If
-// name is empty, it returns only the ID.
+// formatUser returns the user name that the job states, together with the user ID, which is certain, because
+// it is that of a file. If name is empty, it returns only the ID.
 func formatUser(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)
