@@ -112,9 +112,9 @@ func (g *guard) closePipe() {
 	*g = guard{}
 }
 
-// updateGuard starts the guard if processes of the job exist, and kills it if there are none. This is needed
-// because the guard is a child of the helper, and the job ends only when the helper has no children. In a
-// helper with a reaper it does nothing.
+// updateGuard starts the guard if processes of the job exist, and kills it if there are none. The guard is a
+// process that cleans up if mpiexec is killed. It is a child of the helper, and the job ends only when the
+// helper has no children. A helper that has a reaper needs no guard.
 func (s *Session) updateGuard() {
 	switch {
 	case s.sys.Guard == nil:

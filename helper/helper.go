@@ -2,8 +2,7 @@
 
 /*
 Package helper is mpiexec's process on a node. It probes the machine, starts ranks, carries
-their streams and signals, and serves their PMI. It ends all processes of the job when the
-job ends, for whatever reason.
+their streams and signals, and serves their PMI. It ends all processes of the job when the job ends for any reason.
 
 	       mpiexec
 	          |  frames (package wire)
@@ -16,14 +15,14 @@ job ends, for whatever reason.
 	'---------|----------'
 	streams, PMI            one goroutine each per rank and stream; they send to mpiexec themselves
 
-For each event, package lifecycle decides what to do: a pure function, whose table is in
-doc/supervision.md. The session performs it. If the connection ends before Bye, the session
-ends its ranks with SIGTERM, grace and SIGKILL, and also orphans and processes in other
-sessions. If the helper itself is killed, the kernel kills the ranks (parent-death signal).
-The helper's parent, the reaper, then inherits all orphans and ends them.
+For each event, a pure function of package lifecycle decides what to do, and the session carries out the decision.
+The table of decisions is in doc/supervision.md. If the connection ends before the message Bye, the session ends
+its ranks with SIGTERM and, after a grace period, SIGKILL. It also ends orphans and processes in other sessions. If
+the helper itself is killed, the kernel kills the ranks (parent-death signal). The helper's parent, the reaper,
+then inherits all orphans and ends them.
 
-The package reads no configuration of mpiexec and none of its environment: all it needs is in
-Prepare.
+The package reads neither the configuration of mpiexec nor mpiexec's environment, because the message Prepare
+contains everything that it needs.
 */
 package helper
 

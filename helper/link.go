@@ -15,15 +15,15 @@ import (
 /*
 A linkWatch notices that the connection to mpiexec is dead.
 
-A half-open connection (the cable is cut, mpiexec's machine has lost power) ends no stream. A stopped mpiexec (^Z)
-does not answer either. The kernel at the other end tells these apart: it acknowledges TCP segments also for a
-stopped process. So the helper does not ask mpiexec, it asks its own kernel:
+If a cable is cut or mpiexec's machine loses power, the helper's stream does not end. A lack of replies is no
+proof, because a stopped mpiexec (^Z) does not reply either. But the kernel of mpiexec's machine acknowledges TCP
+segments even for a stopped process. So the helper asks its own kernel whether segments are acknowledged:
 
 	helper --Ping--> sshd --TCP segment--> the kernel at the other end
 	   '--- /proc/net/tcp: is our segment retransmitted without an acknowledgement? ---'
 
-SSH_CONNECTION, set by sshd, names the connection. Other launchers have none; there the launcher has to notice a
-dead connection itself (cli.md SIG-7).
+sshd names the connection in the variable SSH_CONNECTION. Other programs that start helpers set no such variable,
+and have to notice a dead connection themselves (cli.md SIG-7).
 */
 type linkWatch struct {
 	root         fs.FS

@@ -110,9 +110,9 @@ func (s *Session) forkGroup(a lifecycle.Fork) {
 // shortJob is how long ranks must run before the helper begins work that short jobs do not need.
 const shortJob = time.Second
 
-// beginLongJob begins work that short jobs do not need. It starts to receive requests to the job from the
-// ledger, and calls features that have such work. It does nothing if no rank runs any more. It may be called
-// several times.
+// beginLongJob begins work that short jobs do not need. It starts to receive requests to the job, which are
+// files in the node's ledger (directory of claims), and calls features that have such work. It does nothing
+// if no rank runs any more. It may be called several times.
 func (s *Session) beginLongJob() {
 	if s.Lifecycle.IsDisconnected() || !s.Lifecycle.RankAlive() {
 		return

@@ -59,7 +59,7 @@ func (w *Worker) WatchJobs(ledger string, changed func([]job.Claim), failed func
 	})
 }
 
-// listJobs sends mpiexec the contents of the ledger.
+// listJobs sends mpiexec the contents of the node's ledger (directory of claims).
 func (w *Worker) listJobs(m *wire.ListLedger) {
 	answer := &wire.LedgerListed{UID: os.Geteuid()}
 	claims, err := w.listClaims(m.Ledger)
@@ -98,7 +98,7 @@ func splitLimitError(err error) (notice string, other error) {
 	return "", err
 }
 
-// evictJob ends the processes that hold the ledger entries of a job.
+// evictJob ends the processes that hold the entries of a job in the node's ledger (directory of claims).
 func (w *Worker) evictJob(m *wire.Evict) {
 	answer := &wire.Evicted{}
 	dir, err := w.openLedger(m.Ledger)

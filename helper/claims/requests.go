@@ -59,8 +59,8 @@ const (
 // 10,000 files in the ledger.
 const maxShownReplies = 256
 
-// ReceiveRequests begins to receive control requests to a job, until the session ends. name is the ledger's
-// directory.
+// ReceiveRequests begins to receive control requests to a job, until the session ends. name is the directory
+// of the node's ledger, in which requests are files.
 func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	w.runTask(func() {
 		dir, err := w.openLedger(name)
@@ -122,7 +122,7 @@ func (w *Worker) sendNextRequest() {
 	}
 }
 
-// handleReply writes mpiexec's reply to the ledger.
+// handleReply writes a reply of mpiexec to a user's request into the node's ledger (directory of claims).
 func (w *Worker) handleReply(m *wire.ControlReply) {
 	a := w.requests.accepted[m.ID]
 	switch open := w.requests.current; {
@@ -146,7 +146,8 @@ func (w *Worker) handleReply(m *wire.ControlReply) {
 	w.sendNextRequest()
 }
 
-// writeReply writes a reply to a request into the ledger. If there is an earlier reply, it is replaced.
+// writeReply writes a reply to a request into the node's ledger (directory of claims). It replaces an earlier
+// reply to the same request.
 func (w *Worker) writeReply(a *pendingRequest, answer job.ControlReply) {
 	var err error
 	answer.Job, answer.UID = a.Job, os.Geteuid()
@@ -188,7 +189,7 @@ func (w *Worker) awaitRepliesSeen() {
 	}
 }
 
-// removeReplies removes all replies of this session from the ledger.
+// removeReplies removes all replies of this session from the node's ledger (directory of claims).
 func (w *Worker) removeReplies() {
 	for posted, timer := range w.requests.shownReplies {
 		if timer != nil {
@@ -199,8 +200,8 @@ func (w *Worker) removeReplies() {
 	clear(w.requests.shownReplies)
 }
 
-// submitRequest writes a request of the current user to another job into the ledger, and sends the reply to
-// mpiexec. It waits for the reply on another goroutine.
+// submitRequest writes a request of the current user to another job into the ledger (the node's directory of
+// claims and requests), and sends the reply to mpiexec. It waits for the reply on another goroutine.
 func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil {
@@ -215,8 +216,8 @@ func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	}()
 }
 
-// awaitReply writes a request into the ledger and waits for the final reply of the job's owner. Replies by
-// other users who use the same job ID are ignored.
+// awaitReply writes a request into the ledger (the node's directory of claims and requests) and waits for the
+// final reply of the job's owner. Replies by other users who use the same job ID are ignored.
 func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wire.ControlReply {
 	refused := func(text string) *wire.ControlReply { return &wire.ControlReply{State: job.ReplyRefused, Text: text} }
 	of := job.Key{Job: a.Job, UID: a.Owner}

@@ -1,9 +1,10 @@
 //go:build linux
 
 /*
-Package claims uses the node's ledger for one session: for the claims of the job, its place in
-the queue, the decision lock, and control requests. A goroutine of its own does one task after the other, since it may
-have to wait for a lock. When the session ends, it releases everything.
+Package claims uses the node's ledger for one session. The ledger is a directory of files that contain the claims
+of jobs, their places in the queue, the decision lock (the lock by which jobs are planned one at a time), and
+requests to jobs. A goroutine of its own does one task after another, because a task may have to wait for a lock.
+When the session ends, the package releases everything.
 
 	session --HandleMessage, Claim, Release--> Worker --> package ledger
 	   mpiexec <-- DecisionLocked, Surveyed, QueuePosition, ClaimsChanged, LedgerListed
@@ -28,7 +29,7 @@ import (
 	"remshell/wire"
 )
 
-// A Worker uses the ledger for one session.
+// A Worker uses the node's ledger (directory of claims) for one session.
 type Worker struct {
 	// CollectStates returns the states of the ranks that a job has on this node, for a listing. If it is nil, listings have none.
 	// It is set before the first message.
@@ -91,7 +92,7 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOve
 	return w
 }
 
-// owned is the table of functions that handle messages about the ledger.
+// owned is the table of functions that handle messages about the node's ledger (directory of claims).
 var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).takeDecisionLock)
 	wire.Handle(&o, func(w *Worker, _ *wire.UnlockDecision) { w.releaseDecisionLock() })
@@ -119,8 +120,8 @@ func (w *Worker) now() time.Time {
 // Owns reports whether messages such as m are handled by a Worker.
 func Owns(m wire.Message) bool { return owned.Owns(m) }
 
-// HandleMessage queues a message of mpiexec about the ledger. It is handled after the tasks that were queued
-// before.
+// HandleMessage queues a message of mpiexec about the node's ledger (directory of claims). It is handled
+// after the tasks that were queued before it.
 func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()
@@ -183,7 +184,7 @@ func (w *Worker) releaseEverything() {
 // determines the identity when it is needed.
 func (w *Worker) SetMachineID(machine string) { w.runTask(func() { w.machineID = machine }) }
 
-// openLedger opens the ledger. In each session it is opened only once.
+// openLedger opens the node's ledger (directory of claims). In each session it is opened only once.
 func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	if w.ledger != nil {
 		return w.ledger, nil
@@ -251,7 +252,8 @@ func (w *Worker) otherClaims(name string, parties int, isIgnored func(job.Claim)
 	return dir.ReadOthers(isIgnored)
 }
 
-// listClaims returns all claims of the ledger in the directory name.
+// listClaims returns all claims in a ledger, which is a node's directory of claims. name is the path of the
+// directory.
 func (w *Worker) listClaims(name string) ([]job.Claim, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {

@@ -13,8 +13,8 @@ Three values have phases. Each only goes forward, but a Start sets Work back to 
 	Ending      NotEnding --> Lingering --> Terminating --> Killing
 	Connection  Connected --> Disconnected, or NextAttempt
 
-There are also holds: reasons to keep the ranks stopped. An ending removes them all, since a stopped process
-does not handle SIGTERM.
+There are also holds, which are reasons to keep the ranks stopped. When the ranks are ended, all holds are removed,
+because a stopped process does not handle SIGTERM.
 */
 package lifecycle
 

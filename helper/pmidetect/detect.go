@@ -5,10 +5,10 @@ and programs of MPICH's family use PMI.
 	program --readObject--> needed libraries --followDependencies--> Finding --Decide--> Verdict
 	                        directories -------'
 
-It looks for a program's libraries in the directories named by the program, by the libraries and by LD_LIBRARY_PATH,
-and in the default ones. It runs no program. It reads files through the interface Files; Disk is the real file
-system. A program without an MPI library may load one later, or execute another program, as a shell does. It is
-offered both PMI and PMIx.
+It looks for a program's libraries in the directories named by the program, by the libraries and by
+LD_LIBRARY_PATH, and in the default directories. It runs no program. It reads files through the interface Files,
+which Disk implements for the real file system. A program without an MPI library may load one later, or execute
+another program, as a shell does. Such a program is offered both PMI and PMIx.
 */
 package pmidetect
 

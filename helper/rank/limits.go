@@ -13,7 +13,7 @@ import (
 	"remshell/limits"
 )
 
-// SoftLimits are mpiexec's soft resource limits, which ranks are to have (rule ENV-8). The helper sets limits
+// SoftLimits are mpiexec's soft resource limits, which ranks get as well (rule ENV-8). The helper sets limits
 // for itself if they do not disturb it, so that ranks inherit them. Other limits are set only while a rank is
 // being forked, so that they apply from the rank's first instruction. Hard limits are always those of the
 // node.
@@ -34,7 +34,7 @@ func clipToHard(soft int64, hard uint64) uint64 {
 	return min(uint64(soft), hard)
 }
 
-// SetInherited sets those limits for the helper itself that ranks are to inherit. It calls log for each limit
+// SetInherited sets those limits for the helper itself that ranks must inherit. It calls log for each limit
 // that differs from the node's or cannot be set.
 func (l SoftLimits) SetInherited(log func(string)) {
 	for _, soft := range l {

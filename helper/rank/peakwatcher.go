@@ -37,7 +37,7 @@ func ownPeak() int64 {
 	return used.Maxrss << 10
 }
 
-// Start begins to read the memory of the watched processes. It ends when done is closed.
+// Start starts a goroutine that reads the memory of the watched processes until done is closed.
 func (p *PeakWatcher) Start(done <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -13,9 +13,9 @@ import (
 	"remshell/job"
 )
 
-// Priority is the priority of mpiexec, which ranks are to have (rule ENV-8). The fork thread takes on this
-// priority, so that ranks have it from their first instruction. If the node does not allow the helper to
-// raise a priority, the helper's own priority remains.
+// Priority is the priority of mpiexec, which ranks get as well (rule ENV-8). The fork thread, which starts
+// the ranks, takes on this priority, so that ranks have it from their first instruction. If the node does not
+// allow the helper to raise a priority, the helper's own priority remains.
 type Priority job.Priority
 
 // OwnPriority returns the priority of the calling thread. Known is false if the niceness cannot be read.

@@ -2,7 +2,7 @@
 
 /*
 Package rank starts one process of a parallel program: bound to its CPUs and memory, with its
-streams, limits and environment. It knows of no job and of no other process.
+streams, limits and environment. The package knows nothing about the job and other processes.
 
 	FindProgram, CheckWorkingDir   the program and its directory
 	AppEnv, Identity               its environment

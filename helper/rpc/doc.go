@@ -1,7 +1,8 @@
 //go:build linux
 
-// Package rpc carries requests of this node's PMI servers to mpiexec, and the replies back: fences with other nodes,
-// and where the ranks of a group are. Features send their own requests through it.
+// Package rpc carries requests of this node's PMI servers to mpiexec, and the replies back. The requests are
+// fences with other nodes, and questions on which nodes the ranks of a group are. Features send their own
+// requests through the package.
 //
 //	a rank's goroutine          Requests, Fences             mpiexec
 //	      | Peers ------------------> | RankMapRequest -------> |
@@ -9,6 +10,7 @@
 //	      | Exchange ---------------> | Fence ----------------> |
 //	      | <-- all blobs             | <-- Fenced              |  by fence ID
 //
-// All but Fences send through a Pipeline, which has the IDs and the limit. The helper's session passes replies to
-// Deliver (helper/messages.go). When mpiexec is gone, Fail ends all requests that wait, and all later ones.
+// All requests but fences are sent through a Pipeline, which assigns IDs and limits the number of requests
+// without a reply. The helper's session passes replies to Deliver (helper/messages.go). When the connection
+// to mpiexec is lost, Fail ends all requests that wait and all later requests.
 package rpc

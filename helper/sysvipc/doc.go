@@ -10,7 +10,7 @@ until the next boot.
 	all processes of the job are gone -> tables of the kernel: which objects are theirs? --> removed
 	                                     Tracker.leftSegments, leftFiles, isOfJob (pure)
 
-It removes only what a process of the job is known to have created, held or used last, and only if no process
-holds it any more. It never goes by a pattern of names (rule PD-20).
+The package removes an object only if a process of the job is known to have created, held or last used it, and if
+no process holds it any more. It never chooses objects by a pattern of names (rule PD-20).
 */
 package sysvipc
