@@ -9,8 +9,8 @@ import (
 
 // This file has the types for claims and tickets, as nodes' ledgers record them.
 
-// An Occupancy says which CPUs and GPUs of a node running jobs use, according to the claims in the node's
-// ledger.
+// An Occupancy says which CPUs and GPUs of a node running jobs use, according to the claims that the jobs
+// have made on the node.
 type Occupancy struct {
 	Ranks           int        // ranks of these jobs
 	BoundRanks      int        // of Ranks, those whose CPUs are all in BusyCPUs
@@ -99,8 +99,8 @@ type Claim struct {
 // An IdleReason says why a job keeps a claim on a node on which it runs no ranks (survive.md SV-2).
 type IdleReason string
 
-// These are the reasons why a job keeps a claim without running ranks. Any other text in a ledger counts as
-// no reason.
+// These are the reasons why a job keeps a claim without running ranks. Any other text is treated as no
+// reason.
 const (
 	IdleRestarting IdleReason = "restarting" // in the pause between two attempts
 	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)
@@ -152,7 +152,8 @@ type Ticket struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that time ends; zero: unknown
 }
 
-// A LedgerListing lists the claims and tickets in one node's ledger.
+// A LedgerListing lists the claims and tickets in one node's ledger. A claim records the CPUs of a job, and a
+// ticket records its place in the queue.
 type LedgerListing struct {
 	Path       string // the directory, and the prefix of the node's entries in it
 	Node       string // the node's name in the user's host list

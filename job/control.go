@@ -62,8 +62,9 @@ func (r JobRef) MatchesUser(user string, uid int) bool {
 // send an owner.
 const AnyOwner = -1
 
-// A ControlRequest is a request to a running job. It is a file in the ledger of one of the job's nodes. The
-// requester writes all fields except UID. Only UID, the owner of the file, can be trusted.
+// A ControlRequest is a request to a running job. It is a file in the ledger (directory of claims) of one of
+// the job's nodes. The requester writes all fields except UID. Only UID, the owner of the file, can be
+// trusted.
 type ControlRequest struct {
 	Job   ID        `json:"job"`
 	Owner int       `json:"owner"` // uid of the job's owner: another user may claim the same ID
@@ -90,7 +91,8 @@ func (s ReplyState) IsFinal() bool { return s == ReplyDone || s == ReplyRefused 
 // IsKnown reports whether s is ReplyAccepted, ReplyDone or ReplyRefused.
 func (s ReplyState) IsKnown() bool { return s == ReplyAccepted || s.IsFinal() }
 
-// A ControlReply is a job's reply to a ControlRequest. It is a file in the ledger that contains the request.
+// A ControlReply is a job's reply to a ControlRequest. It is a file in the same ledger (directory of claims)
+// as the request.
 type ControlReply struct {
 	Job   ID              `json:"job"`
 	UID   int             `json:"uid"` // owner of the file and of the job

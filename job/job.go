@@ -4,9 +4,9 @@ probes found (Snapshot), which rank runs where (Plan) and how the job ended (Res
 
 	Request + Snapshot --plan.Make--> Plan --launch.Run--> Result
 
-The package decides, reads and prints nothing. A node is a machine, a host is a name to connect to, and a rank is a
-process of the job. An app context is the part of the command line between two colons. The helper is our
-own process on a node.
+The package makes no decisions and performs no I/O. A node is a machine, a host is a name to connect to, and a rank
+is a process of the job. An app context is the part of the command line between two colons. A helper is the process
+that mpiexec starts on a node.
 */
 package job
 
@@ -139,8 +139,8 @@ type SourcePosition struct {
 	Source           string // text of the whole line
 }
 
-// A Queue says where a job waits: on which host the queue is, and in which ledger jobs that use the same
-// nodes find each other's claims (placement.md 6).
+// A Queue says where a job waits: on which host the queue is, and in which ledger (directory of claims) jobs
+// that use the same nodes find each other's claims (placement.md 6).
 type Queue struct {
 	Host             *NodeDef  // the host that keeps the queue; nil: the candidate with the lowest ID
 	StandbyHosts     []NodeDef // keep the queue if Host cannot be reached, tried in this order
