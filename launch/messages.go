@@ -20,7 +20,7 @@ func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
 	coreHandlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
 }
 
-// handleQuietly is like handle, for a function that returns no events.
+// handleQuietly registers a function that handles a kind of message and returns no events.
 func handleQuietly[M wire.Message](f func(*Job, *Node, M)) {
 	handle(func(j *Job, n *Node, m M) []supervise.Event {
 		f(j, n, m)

@@ -36,8 +36,8 @@ type State struct {
 
 // These are the actions that Add, Remove and End return. The caller carries them out.
 type (
-	// TellNodes is the action of telling all nodes that a reason to stop ranks was added (On), or that it was
-	// removed after HeldFor.
+	// TellNodes is the action of telling all nodes that a reason to stop ranks was added (On is true) or
+	// removed (On is false). HeldFor is the time for which the reason has lasted when it is removed.
 	TellNodes struct {
 		Why     job.Hold
 		On      bool

@@ -1,6 +1,7 @@
 /*
-Package info converts a spawn request of a rank (MPI_Comm_spawn) to a job.Request. It handles info
-keys (MPI-4.1, 11.8.4), the number of ranks (rules TRUST-11, TRUST-12), and allowed hosts (rule TRUST-9).
+Package info converts a spawn request of a rank (MPI_Comm_spawn) to a job.Request. It checks the info keys
+(MPI-4.1, 11.8.4), the number of ranks (rules TRUST-11, TRUST-12), and whether the hosts are allowed (rule
+TRUST-9).
 
 	spawn.Request --MakeRequest--> job.Request, and Constraints: info keys without a field in it
 	                     |

@@ -9,9 +9,8 @@ helper.
 	                        +--> StreamHandler   output, credit for input: handled at once, in order
 	                        '--> Inbox           everything else, as NodeMessage; at the end Disconnected
 
-Several reservations and the running job may use the same Node. So its exported fields never change, and
-locks guard its validator and connection. Callers keep what they learn later about a node in types of
-their own.
+Several reservations and the running job may use the same Node. So its exported fields never change, and locks
+protect its validator and connection. Callers store other data about a node in types of their own.
 */
 package node
 

@@ -303,8 +303,8 @@ func (p *LocalGroup) openFenceCount(n int) int {
 	return max(2, n-first+1)
 }
 
-// UnlessEnding returns m. If mpiexec has sent the helper the order to end the job, it returns nil, because
-// m was sent before the helper received the order. If m comes too late for that, it is a violation.
+// UnlessEnding returns m, or nil if mpiexec has already ordered the helper to end the job, because m was sent
+// before the helper received the order. It returns a violation if m arrives later than such a message can.
 func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	if v.progress.endSent.IsZero() {
 		return m, nil

@@ -1,6 +1,7 @@
 /*
-Package queue waits in the queue for a request. It takes the decision lock, which allows one decision at
-a time, and waits with a ticket until another attempt is worthwhile (placement.md 6).
+Package queue makes the request of a job wait in the queue (placement.md 6). Before each attempt to start the job,
+it takes the decision lock, which allows one job at a time to be planned. After an attempt that has failed, it
+waits, with a ticket that keeps the request's place, until another attempt is worthwhile.
 
 	request         queue host                  nodes of the request
 	   | LockDecision -->|  LockDecision
@@ -13,8 +14,9 @@ a time, and waits with a ticket until another attempt is worthwhile (placement.m
 	   |<------------------- ClaimsChanged --|  at the head: another attempt
 	   | Dequeue ------->|  Leave
 
-It holds no connections: these are in Helpers, which a reservation implements. The reservation passes on the
-messages of hosts by PositionReceived and ClaimsChanged. The reservation's goroutine owns all state.
+The package has no connections of its own. It uses those of a reservation, which implements Helpers and passes on
+the messages of hosts by PositionReceived and ClaimsChanged. Only the reservation's goroutine uses the state of the
+package.
 */
 package queue
 

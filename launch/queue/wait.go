@@ -16,16 +16,16 @@ import (
 )
 
 /*
-A position is a request's position in the queue (placement.md 6). A ticket holds it: a file on the queue
-host that the helper there keeps locked. The helper exits when mpiexec does, and the kernel then releases
-the lock.
+A position is a request's position in the queue (placement.md 6). It lasts as long as the request's ticket: a file
+on the queue host that the helper there keeps locked. The helper exits when mpiexec exits, and the kernel then
+releases the lock.
 
 	in the middle   one connection, to the queue host; it sends QueuePosition at each change
 	at the head     one to each node as well; any change there is worth another attempt
 
-No request overtakes another: a request that finds tickets is refused, or goes to the end. The exception
-is an mpiexec that a rank starts on the CPUs of its own job. It affects no other job, and requests ahead
-may wait for that very job.
+No request overtakes another. A request that finds tickets in the queue is refused, or goes to the end of the
+queue. The exception is an mpiexec that a rank starts on the CPUs of its own job: it affects no other job, and the
+requests in the queue may be waiting for that job.
 */
 type position struct {
 	hasTicket    bool

@@ -68,7 +68,8 @@ func Control(ctx context.Context, req job.Request, env Env, ref job.JobRef, requ
 	return result, err
 }
 
-// findInLedgers reads the ledgers of all candidates and finds the job in them with resolveJob.
+// findInLedgers reads the ledgers (directories of claims) of all candidates and finds the job in them with
+// resolveJob.
 func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets bool) (pages []job.LedgerListing, t jobTarget, err error) {
 	if pages, err = r.readLedgers(ctx, nil); err != nil {
 		return nil, t, err
@@ -127,8 +128,8 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 }
 
 // remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger
-// cannot be read. claim tells these two cases apart in words. Both results are empty if there is no such
-// node.
+// (directory of claims) cannot be read. claim tells these two cases apart in words. Both results are empty if
+// there is no such node.
 func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string) {
 	for i, p := range pages {
 		switch {
@@ -142,9 +143,9 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string)
 	return "", ""
 }
 
-// Status returns the ledgers as Ledgers does, and asks one job for the states of its ranks. result has these
-// states if the user may see them. Otherwise result is zero. If several users have claims under this job ID,
-// no job is asked.
+// Status returns the claims of all jobs on the candidates, as Ledgers does, and asks one job for the states
+// of its ranks. result has these states if the user may see them. Otherwise result is zero. If several users
+// have claims under this job ID, no job is asked.
 func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (pages []job.LedgerListing, result ControlResult, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -177,8 +178,8 @@ func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (page
 	return pages, result, err
 }
 
-// Stacks returns the ledgers as Ledgers does, and the stacks of a job's ranks. args are the arguments of the
-// request. If the job is on no node, result.Node is empty.
+// Stacks returns the claims of all jobs on the candidates, as Ledgers does, and the stacks of one job's
+// ranks. args are the arguments of the request. If the job is on no node, result.Node is empty.
 func Stacks(ctx context.Context, req job.Request, env Env, ref job.JobRef, args []string) (pages []job.LedgerListing, result ControlResult, err error) {
 	req.TimeLimits.Start = statusTimeout
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) (err error) {
@@ -220,8 +221,8 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	return result, err
 }
 
-// pageToAsk returns the index of the ledger listing of the node that is to receive a request for a job. It
-// prefers the first node on which the job runs ranks. If there is none, it returns a standby node, and
+// pageToAsk returns the index, in the listings of claims, of the node to which a request for a job is sent.
+// It prefers the first node on which the job runs ranks. If there is none, it returns a standby node, and
 // hasRanks is false, because a standby node cannot forward requests. It returns -1 if the job has no claim on
 // any node.
 func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
@@ -259,14 +260,15 @@ func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	return size
 }
 
-// maxListing returns how many bytes each of several hosts may send when it lists its ledger. Without this
-// limit, a user could exhaust the memory of everybody who lists jobs, by writing long entries on all hosts.
+// maxListing returns how many bytes each of several hosts may send when it lists its ledger (directory of
+// claims). Without this limit, a user could exhaust the memory of everybody who lists jobs, by writing long
+// entries on all hosts.
 func maxListing(hosts int) int {
 	const all, least = 256 << 20, 64 << 10
 	return max(all/max(hosts, 1), least)
 }
 
-// reportNotices names the users whose entries are missing in the ledger listings.
+// reportNotices names the users whose claims are missing in the listings of claims.
 func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	for _, p := range pages {
 		if p.Notice != "" {
@@ -275,8 +277,8 @@ func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	}
 }
 
-// readLedgers reads the ledgers of all candidates, in their order. If target is not nil, the listings include
-// the states of the target job's ranks.
+// readLedgers reads the ledgers (directories of claims) of all candidates, in their order. If target is not
+// nil, the listings include the states of the target job's ranks.
 func (r *reservation) readLedgers(ctx context.Context, target *jobTarget) (pages []job.LedgerListing, err error) {
 	read, lists := make(map[*host]job.LedgerListing), make(map[*host]*wire.ListLedger)
 	for i, n := range r.hosts {

@@ -114,7 +114,7 @@ func defectOf(err error) job.Defect {
 	return d
 }
 
-// diagnoseHosts asks each helper to examine its machine and to list its ledger.
+// diagnoseHosts asks each helper to examine its machine and to list the claims of jobs on it.
 func (c *diagnosis) diagnoseHosts(ctx context.Context) error {
 	local := c.localAddress(c.hosts)
 	sent := make(map[*host]time.Time)

@@ -125,8 +125,8 @@ func (w *SignalWatch) HandOver(handle func(syscall.Signal)) {
 	w.mu.Unlock()
 }
 
-// TakeBack undoes HandOver. Once no more signals are passed on, it calls unhandled, which returns the signals
-// that were passed on and not handled. TakeBack handles these.
+// TakeBack ends the passing of signals that HandOver has begun. Once no more signals are passed on, it calls
+// unhandled, which returns the signals that were passed on and not handled. TakeBack handles these signals.
 func (w *SignalWatch) TakeBack(unhandled func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

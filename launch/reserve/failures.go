@@ -62,7 +62,8 @@ func (f *foldedFailure) Unwrap() error { return f.err }
 // maxHintCommands is the largest number of commands in a hint.
 const maxHintCommands = 8
 
-// Hint returns the hint for the first host. If the hint contains commands, it contains them for all hosts.
+// Hint returns the hint of the first host. If that hint has a command for the host, the result has such
+// commands for all hosts.
 func (f *foldedFailure) Hint() string {
 	if len(f.commands) < 2 {
 		return f.hint

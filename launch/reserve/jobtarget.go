@@ -19,8 +19,8 @@ type jobTarget struct {
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the uid of the job's claims in a node's ledger listing. It returns -1 if the listing has no
-// claim of the job.
+// uidOn returns the user ID of the job's claims in the listing of a node's claims. It returns -1 if the
+// listing has no claim of the job.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -28,17 +28,18 @@ func (t jobTarget) uidOn(page int) int {
 	return t.uids[page]
 }
 
-// isClaimOf reports whether a claim in a ledger listing belongs to the job.
+// isClaimOf reports whether a claim in a listing of a node's claims belongs to the job.
 func (t jobTarget) isClaimOf(page int, c job.Claim) bool {
 	return c.Job == t.Job && c.UID == t.uidOn(page)
 }
 
-// isFound reports whether any ledger listing contains the job.
+// isFound reports whether the listing of any node's claims contains the job.
 func (t jobTarget) isFound() bool {
 	return slices.ContainsFunc(t.uids, func(uid int) bool { return uid >= 0 })
 }
 
-// A ledgerEntry is a claim or a ticket of a job in a node's ledger.
+// A ledgerEntry is a claim or a ticket of a job. A claim records which CPUs of a node the job has, and a
+// ticket records its place in the queue.
 type ledgerEntry struct {
 	page    int
 	node    string
@@ -50,8 +51,8 @@ type ledgerEntry struct {
 	ours    bool
 }
 
-// ledgerEntries returns the entries of all ledgers. If ref names a user, it returns only the entries of that
-// user. It includes tickets only if tickets is true.
+// ledgerEntries returns the claims and tickets of all nodes. If ref names a user, it returns only those of
+// that user. It includes tickets, which record places in the queue, only if tickets is true.
 func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all []ledgerEntry) {
 	for i, p := range pages {
 		add := func(id job.ID, uid int, user, command string, since time.Time) {

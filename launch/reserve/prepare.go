@@ -165,8 +165,8 @@ func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
 
-// claimOf returns the claim that a node's ledger is to have for this job. ranks is the number of ranks on the
-// node. The helper fills in the ranks themselves.
+// claimOf returns the claim that a node's helper records for this job. ranks is the number of ranks on the
+// node. The helper adds the list of the ranks.
 func claimOf(req job.Request, p job.Plan, n *host, ranks int) job.Claim {
 	c := job.Claim{
 		Job: p.Job, UID: req.User.UID, User: req.User.Name, LauncherHost: req.Queue.LauncherHost, LauncherPID: os.Getpid(), Node: n.def.Name,

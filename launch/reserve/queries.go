@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// Survey connects to the candidates as Reserve does, returns the reports of their helpers, and disconnects.
-// It is used by options that only print information and start no ranks.
+// Survey connects to the candidates, returns the reports of their helpers, and disconnects. It is used by
+// options that only print information and start no ranks.
 func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, err error) {
 	_, err = Rehearse(ctx, req, env, func(seen job.Snapshot) job.Plan { snap = seen; return job.Plan{} })
 	return snap, err
@@ -143,7 +143,7 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 }
 
 // callJobNodes finds a job and sends a request to each node on which the job is. It returns the listings of
-// the nodes whose ledger cannot be read. If tickets is false, a job that waits in the queue is an error.
+// the nodes whose claims cannot be read. If tickets is false, a job that waits in the queue is an error.
 func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
 	request func(t jobTarget, uid int) Req, handle func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -173,8 +173,8 @@ func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.R
 	return unread, err
 }
 
-// CleanNodes ends all processes that a job has left on some of its candidates. It returns the nodes on
-// which nothing is left: neither an entry in the ledger nor a process with the job's mark.
+// CleanNodes ends all processes that a job has left on some of its candidates. It returns the nodes on which
+// nothing is left: neither a claim nor a process with the job's mark.
 func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (cleaned map[string]bool) {
 	cleaned = make(map[string]bool)
 	req.SkipUnreachable, req.Queue.Host, req.Queue.StandbyHosts = true, nil, nil

@@ -24,10 +24,10 @@ helper keeps locked. The decision lock of the queue host allows one decision at 
 	   |<-------------------------------------- Prepared ----|    or ClaimConflict: CancelPrepare
 	   | UnlockDecision ------>|                                  to n1, and survey again
 
-The decision lock makes conflicts rare and gives the queue its order. Claims alone ensure that no two jobs
-use one core, also where jobs use different decision locks.
+The decision lock makes conflicts rare and ensures the order of the queue. Claims ensure that no two jobs use the
+same core, even if the jobs use different decision locks.
 
-The caller's goroutine takes the events out of the inbox and owns all state.
+The caller's goroutine takes the events out of the inbox, and is the only one that uses the state.
 */
 package reserve
 

@@ -79,8 +79,8 @@ func (r *reservation) surveyTimeout() time.Duration {
 	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }
 
-// addNotice records a problem that a node has reported about its ledger. It does nothing if the text is
-// empty.
+// addNotice records a problem that a node has reported about its ledger (directory of claims). It does
+// nothing if the text is empty.
 func (r *reservation) addNotice(n *host, text string) {
 	if text != "" {
 		addNoted(r.notices, text, n)
@@ -108,8 +108,8 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// reportLedgerNotices reports problems of the nodes' ledgers and administrators' files. It reports each
-// problem once, together with all nodes that have it.
+// reportLedgerNotices reports problems of the nodes' ledgers (directories of claims) and of files of
+// administrators. It reports each problem once, together with all nodes that have it.
 func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		r.reportOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)

@@ -111,7 +111,7 @@ func (l *lineAssembler) finishLine(out *writeBuffer, needed bool) {
 }
 
 // writeHeld writes the part of a rank's line that was held back, followed by body. It puts a label before
-// each line that begins in them.
+// each line that begins in the held part or in body.
 func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	head := l.unfinished[rank]
 	delete(l.unfinished, rank)

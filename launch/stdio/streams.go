@@ -9,12 +9,13 @@ output to the terminal and to files, with labels. A feeder sends mpiexec's stand
 	   '-- Data, StdinBroadcast ---- feeder <--- mpiexec's standard input
 	           Credit ---------------^
 
-A rank may send output while it has credit. It gets more when its bytes have been written. Input is read
-when the slowest of its readers has credit. So memory is limited, however slow a terminal or a rank is.
+A rank may send output while it has credit. It gets more when its bytes have been written. mpiexec reads its input
+when the slowest rank that receives the input has credit. So the memory in use is limited, even if a terminal or a
+rank is slow.
 
-helper/stream.go describes the way from a rank to this package. This package does not know nodes: a rank's
-output comes with a Sender to the rank's helper. Ranks have their numbers in the job. Those of spawned
-groups follow all others.
+helper/stream.go describes the way from a rank to this package. This package does not know nodes: with a rank's
+output comes a Sender, which sends to the rank's helper. Ranks are numbered within the whole job. The numbers of
+spawned groups follow all others.
 */
 package stdio
 

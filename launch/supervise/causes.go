@@ -73,7 +73,7 @@ const (
 	blameNode   blamed = "the node"
 )
 
-// A causeRule has the properties of one kind of cause.
+// A causeRule has the properties of one kind of cause for which a job can end.
 type causeRule struct {
 	name    string                           // in doc/supervision.md
 	reason  string                           // in --report (RM-53)

@@ -2,7 +2,7 @@ package supervise
 
 import "time"
 
-// endForMove ends the attempt (one run of all ranks), because the next attempt is to run on other nodes
+// endForMove ends the attempt (one run of all ranks), because the next attempt will run on other nodes
 // (survive.md SV-17). If all ranks have ended by themselves, the job is moved only if one of them has written
 // a checkpoint and wants to be started again.
 func (s *State) endForMove(e MoveReady, now time.Time) []Action {
