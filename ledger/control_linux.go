@@ -30,8 +30,8 @@ write a file to the ledger, in the directory of their own user:
 UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is a request or reply that this process has written to the ledger. Other users can read it until
-// Drop is called or this process dies.
+// A PostedFile is a request or reply that this process has written to the ledger, a directory that all users
+// of the node can read. Other users can read it until Drop is called or this process dies.
 type PostedFile struct {
 	ID   string // names the reply to a request
 	file *ownFile
@@ -40,7 +40,8 @@ type PostedFile struct {
 // Drop removes the file. It may be called more than once.
 func (s *PostedFile) Drop() error { return s.file.remove() }
 
-// A FoundRequest is a request that was found in the ledger.
+// A FoundRequest is a request to a job that was found in the ledger, the node's directory of claims and
+// requests.
 type FoundRequest struct {
 	job.ControlRequest        // User is replaced by the user's name on this node
 	ID                 string // names the reply
