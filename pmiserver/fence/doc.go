@@ -1,7 +1,6 @@
 /*
-Package fence synchronizes the ranks of a job and exchanges the keys that they have put. An ID
-names a fence by its members. In PMI-1 and PMI-2 the members are always a whole group, in PMIx any
-ranks.
+Package fence synchronizes the ranks of a job and exchanges the keys that they have put. The ID of a fence names
+its members. In PMI-1 and PMI-2 the members are always a whole group. In PMIx they may be any ranks.
 
 	rank     rank        Local (helper)       Coordinator (mpiexec)  Local (other helper)
 	  | Enter --------------> |                      |                       |
@@ -27,13 +26,12 @@ Decode is pmiserver.Server.decodeFence, or pmix.collective.decodeBlobs. If all m
 node, Local does not call the Exchanger.
 
 Each node joins a fence once: its last local rank starts the exchange. mpiexec encodes the result
-once, and each node decodes it once. This package does not look into the blobs.
+once, and each node decodes it once. This package does not decode the blobs.
 
-Every node receives the same blobs in the same order, with its own among them. Leaving its own
-out would save a node 1/N of the bytes (one of 1000 times 6 kB at 1,000 nodes of 64 ranks). But
-then each node would need another reply. So mpiexec encodes and compresses the reply once and
-sends the same bytes 1,000 times, and a key put on two nodes has the same value everywhere. The
-coordinator holds each blob once, whatever the number of nodes. If no node brought any bytes, the
-reply has no blobs.
+Every node receives the same blobs in the same order, with its own among them. A reply without the node's own blob
+would be smaller by 1/N (for 1,000 nodes of 64 ranks, by one of 1,000 blobs of 6 kB), but would be different for
+each node. So mpiexec encodes and compresses one reply and sends the same bytes to all nodes, and a key put on two
+nodes has the same value everywhere. The coordinator holds each blob once, for any number of nodes. If no node has
+contributed any bytes, the reply has no blobs.
 */
 package fence

@@ -50,7 +50,7 @@ var requests = map[string]requestRule{
 	"ring":             {required: []string{"ring-left", "ring-right"}, handle: (*Conversation).ring},
 }
 
-// A Conversation is the PMI-2 side of one rank's session.
+// A Conversation handles the PMI-2 requests of one rank, after the rank has switched from PMI-1 to PMI-2.
 type Conversation struct {
 	*pmiversion.Rank
 	nodeAttrs    *NodeAttrs

@@ -11,8 +11,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A group has the ranks of one namespace as this node knows them: its local ranks, and the data that local
-// and remote ranks have committed.
+// A group is what this node knows of the ranks of one namespace: its local ranks, and the data that local and
+// remote ranks have committed.
 type group struct {
 	Group
 	server *Server

@@ -1,9 +1,9 @@
 /*
 Package pmix answers the PMIx clients inside the ranks of one node (pmix-wire.md).
 
-Each helper runs one Server for its job. It listens on a port of the loopback and serves all groups
-of ranks of the node. A client authenticates by the owner of its socket, which the kernel tells, and by
-a namespace that nobody can guess. Then it sends requests; replies may come in any order.
+Each helper runs one Server for its job. It listens on a port of the loopback and serves all groups of ranks of the
+node. A client authenticates by the owner of its socket, which the kernel reports, and by a namespace that nobody
+can guess. Then it sends requests, and the replies may come in any order.
 
 	client                            Server                         others
 	  | connect ----------------------> |  pending: short deadline, few connections
@@ -38,8 +38,8 @@ a namespace that nobody can guess. Then it sends requests; replies may come in a
 	procset.go     canonical form of a set of processes
 	outbox.go      queue of messages to a client
 
-Packages bfrops and message encode and decode messages; package jobinfo makes the job info of a
-group. All three do no input or output. This package starts and ends no processes: it reports to
-Events, and the supervision of the job decides.
+Packages bfrops and message encode and decode messages; package jobinfo makes the job info of a group. All three do
+no input or output. This package starts and ends no processes. It reports to Events, and the supervision of the job
+decides what happens.
 */
 package pmix

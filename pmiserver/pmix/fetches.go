@@ -42,7 +42,8 @@ type fetch struct {
 	waiting  getQueue
 }
 
-// getFromNode replies with the data of a rank of another node. If this node does not have it, getFromNode fetches it.
+// getFromNode replies with the data of a rank of another node. If this node does not have the data, it
+// requests them from the other node.
 func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	rank, timeout := int(r.Rank), getTimeoutOf(r.Options)
 	if data := g.knownPairs(rank, r.Key); data != nil {
@@ -94,7 +95,7 @@ func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	}
 }
 
-// fetchTimeout returns how long another node is to wait for a key. timeout is the timeout of the Get. The
+// fetchTimeout returns how long another node must wait for a key. timeout is the timeout of the Get. The
 // result is twice as long, so that Gets which start a little later can join the same request.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 

@@ -30,7 +30,7 @@ type readSequence struct {
 	count int // ranks after last that the reply carried at most
 }
 
-// nextCount records a Get, and returns for how many further ranks the reply is to contain data. Small gaps in
+// nextCount records a Get, and returns for how many further ranks the reply must contain data. Small gaps in
 // the sequence of ranks are allowed: a client skips its own rank, and some ranks may be missing in a reply. A
 // gap that is larger than the last count ends the sequence.
 func (s *readSequence) nextCount(g *group, at, size int) (count int) {
@@ -50,7 +50,7 @@ type readAhead struct {
 	key   string
 }
 
-// readAheadFor records a client's Get of a rank, and returns for which further ranks the reply is to contain
+// readAheadFor records a client's Get of a rank, and returns for which further ranks the reply must contain
 // data. Ranks of this node and of other nodes are treated as separate sequences, because with cyclic
 // placement the ranks of one node have gaps between their numbers.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {

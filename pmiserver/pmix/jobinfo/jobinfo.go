@@ -71,7 +71,8 @@ func New(g Job) *View {
 	return v
 }
 
-// pairs are encoded key-value pairs, as packs with one KVAL each.
+// pairs are encoded key-value pairs. Each pair is a pack (a count with that many elements) with one element
+// of type KVAL.
 type pairs []byte
 
 func (p *pairs) putValue(key string, value bfrops.Value) { *p = bfrops.AppendPair(*p, key, value) }

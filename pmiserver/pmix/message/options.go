@@ -26,7 +26,7 @@ func (o Options) flag(key string) bool {
 	return found && v.Flag()
 }
 
-// Collect reports whether a fence is to distribute the data that its ranks have committed.
+// Collect reports whether a fence must distribute the data that its ranks have committed.
 func (o Options) Collect() bool { return o.flag("pmix.collect") }
 
 // Immediate reports whether a Get must be answered without waiting, from data that the server already has.
