@@ -1,11 +1,11 @@
 /*
-Package sort sorts nodes into the order in which ranks fill them. In this module "sort" always means this
-package. Slices are sorted with the standard package slices.
+Package sort sorts nodes into the order in which ranks fill them. It is not the package of the same name in the
+standard library, which this module does not use.
 
 	Parse("proc+load") --> Mode;   OrderEntries(nodes, entries, Mode) --> entries in fill order
 
-A host entry is one mention of a node in the user's list. A node may have several. The keys and the
-complete order are in placement.md section 4. A new key is a row of sortKeys.
+A host entry is one mention of a node in the user's list, which may mention a node several times. placement.md
+section 4 describes the sort keys and the complete order. To add a sort key, add a row to sortKeys.
 */
 package sort
 
