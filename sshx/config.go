@@ -115,8 +115,8 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
 }
 
-// supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are keywords that it
-// may ignore. These ask for something that this package always or never does.
+// supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are keywords that have
+// no effect, because this package always behaves as they demand, or never does what they control.
 var (
 	supportedKeywords = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts

@@ -235,7 +235,7 @@ func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, jump *jumpHost,
 	return newClient(d, t, c, w, chans, reqs, jump), nil
 }
 
-// openTransport opens the connection on which SSH is to run: through the last jump host, through a proxy
+// openTransport opens the connection over which SSH runs: through the last jump host, through a proxy
 // command, or by TCP.
 func (d *Dialer) openTransport(b *deadline.Deadline, t Target, jump *jumpHost, addrs []netip.Addr) (net.Conn, *DialError) {
 	switch {

@@ -45,7 +45,7 @@ func matchPatterns(patterns []string, s string) bool {
 // matchList is like matchPatterns, for a text with patterns separated by commas.
 func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
 
-// matchHost is like matchList, for host names. It ignores case.
+// matchHost reports whether a host name matches a list of patterns separated by commas. It ignores case.
 func matchHost(list, name string) bool {
 	return matchList(strings.ToLower(list), strings.ToLower(name))
 }
