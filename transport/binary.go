@@ -88,7 +88,7 @@ func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	return s
 }
 
-// An invitedHelper is a helper that is to connect to mpiexec, together with the program that starts the
+// An invitedHelper is a helper that must connect to mpiexec, together with the program that starts the
 // helper.
 type invitedHelper struct {
 	*dialBack

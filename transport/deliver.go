@@ -305,7 +305,8 @@ func ReportStaysOnStream(out io.Writer, cause error) {
 	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, cause)
 }
 
-// readNoDialBack reads up to the end of a noDialBack. It drops other text before it.
+// readNoDialBack reads until the end of a noDialBack, with which a helper reports that it cannot connect to
+// mpiexec. It drops other text that comes before the noDialBack.
 func readNoDialBack(in *bufio.Reader) noDialBack {
 	for whole := true; ; {
 		line, err := in.ReadSlice('\n')
