@@ -75,7 +75,7 @@ func (c *Codec) Num(p *int, s Range) {
 	}
 }
 
-// Num8 is like Num, for an int8. All values in s must fit into an int8.
+// Num8 reads or writes a number within s in an int8. All values in s must fit into an int8.
 func (c *Codec) Num8(p *int8, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -84,7 +84,7 @@ func (c *Codec) Num8(p *int8, s Range) {
 	}
 }
 
-// Num64 is like Num, for an int64.
+// Num64 reads or writes a number within s in an int64.
 func (c *Codec) Num64(p *int64, s Range) {
 	c.varint(p)
 	if c.Reading && c.err == nil && !s.contains(*p) {

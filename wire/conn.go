@@ -109,7 +109,7 @@ func TooLarge(m Message) bool {
 // 1,000 nodes has some MiB for each node, and a copy for each node would need a thousand times that.
 const shareFrameFrom = 16 << 10
 
-// SendFrame sends an encoded message, as Send does. f must not change afterwards.
+// SendFrame sends a message that is already encoded. f must not change afterwards.
 func (c *Conn) SendFrame(f Frame) error {
 	if c.inProcess != nil {
 		return c.sendInProcess(func() error { return c.inProcess.out.post(f) })

@@ -187,8 +187,9 @@ func (s *Supervision) fields(c *Codec) {
 	c.Duration(&s.Silence, "silence")
 }
 
-// A Claim says what the helper writes into the node's ledger, and which claims of other jobs may exist at the same
-// time. On a standby node (survive.md SV-7) the helper makes the claim and prepares no ranks.
+// A Claim says which CPUs and GPUs the helper claims for the job in the node's ledger (directory of claims),
+// and which claims of other jobs may exist at the same time. On a standby node, which is reserved for
+// restarts (survive.md SV-7), the helper makes the claim and prepares no ranks.
 type Claim struct {
 	Entry         job.Claim // the claim; its ranks are those of Prepare.Ranks
 	Ledger        string    // directory of the ledger; empty: the default

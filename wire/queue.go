@@ -130,9 +130,9 @@ type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) Fields(*Codec) {}
 
-// Ping has no reply. A Ping of mpiexec shows the helper that holds its ticket that mpiexec still waits in the
-// queue, since a stopped mpiexec must not block the other requests. A Ping of a helper makes sure that a dead
-// connection is noticed.
+// Ping has no reply. In the queue, a Ping of mpiexec shows the helper that mpiexec still waits and is not
+// stopped, because a stopped mpiexec must not block the other requests. A helper sends a Ping so that it
+// notices a dead connection.
 type Ping struct{}
 
 func (m *Ping) Fields(*Codec) {}

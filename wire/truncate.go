@@ -84,7 +84,7 @@ func fairShare(all []ledgerEntry, size int) (fits []bool, cut []int) {
 	return fits, slices.Compact(cut)
 }
 
-// Truncate removes the ticket at the head of the queue from the message if it is not valid.
+// Truncate removes the ticket at the head of the queue from the message if that ticket is not valid.
 func (m *QueuePosition) Truncate() {
 	left, one := maxPath+2*maxSentence, 1
 	if len(sendable([]job.Ticket{m.Head}, (*Codec).ticket, &left, &one)) == 0 {

@@ -28,10 +28,9 @@ contains the table of all messages. A request declares its reply by AnsweredBy (
 
 If the helper's input ends before Bye, the helper ends its ranks. So a job ends when its mpiexec dies.
 
-A frame is one byte for the kind, the length of the body as uvarint, and the body. In
-a body, a number is a zig-zag varint. A text or list is its length followed by its elements.
-Fields follow each other in the order of the struct. The package does not know which peer is at the
-other end, nor how to read the blobs of a fence.
+A frame is one byte for the kind, the length of the body as uvarint, and the body. In a body, a number is a zig-zag
+varint. A text or list is its length followed by its elements. Fields follow each other in the order of the struct.
+The package does not know which program is at the other end, and does not decode the blobs of a fence.
 */
 package wire
 
