@@ -1,6 +1,6 @@
 /*
 Package sshx connects to hosts as the user's ssh command would: with ~/.ssh/config, the agent,
-keys, certificates, known hosts, jump hosts and proxy commands. It needs no process for each host.
+keys, certificates, known hosts, jump hosts and proxy commands. It starts no process for each host.
 
 	ReadConfig      files, Includes        -> Config     once per run
 	Config.Resolve  alias, user, Machine   -> Target     once per host; a Machine runs commands and looks names up
@@ -11,10 +11,10 @@ keys, certificates, known hosts, jump hosts and proxy commands. It needs no proc
 	                                    |                                              |
 	                                    +----- one permit, released after the login ---+
 
-A Dialer connects to many hosts at the same time. It reads each key and each known_hosts file
-once (a known_hosts file again if a ProxyCommand may have changed it). It connects to the agent
-once, and to each jump host once. It limits the connections being set up to one server at the same
-time, because sshd drops connections beyond MaxStartups.
+A Dialer connects to many hosts at the same time. It reads each key and each known_hosts file only once, except
+that it reads a known_hosts file again if a ProxyCommand may have changed the file. It connects only once to the
+agent and to each jump host. It limits how many connections to one server are set up at the same time, because
+sshd drops connections beyond MaxStartups.
 
 Every failure is a *DialError. Its Kind is for programs. Its Reason is equal for hosts that fail
 in the same way. Its Hint says what the user can do.

@@ -1,5 +1,5 @@
 /*
-Package transport starts helpers on hosts and returns the stdin and stdout of each as one stream.
+Package transport starts helpers on hosts and returns the stdin and stdout of each helper as one stream.
 
 	                       .-> Local   LocalChild   this machine: this binary, over two pipes
 	hosts --> Transports --+
@@ -9,7 +9,7 @@ Package transport starts helpers on hosts and returns the stdin and stdout of ea
 	                                   OneStep      the same, one call for all hosts: helpers connect to mpiexec
 	                                   Unreachable  a command line without a transport to other hosts
 
-	Transport.Dial(ctx, []Host) <-chan Result     one call for the whole set; each Result as it comes
+	Transport.Dial(ctx, []Host) <-chan Result     one call for the whole set; sends each Result when it is known
 
 On a remote node the transport runs only /bin/sh, because every login shell can start that. It sends the
 shell one compound command (deliver.sh), which replies:
@@ -25,15 +25,15 @@ shell one compound command (deliver.sh), which replies:
 	   | <===================================>    the helper's own stream
 
 Each line of this protocol begins with byte 0x1e, which no login script prints. Text before such a line is
-kept as noise. Before "run", only requested bytes are sent, so that no shell can consume bytes for the
-helper. The helper sends first. A host's Result comes when its first byte has arrived, which is not
-consumed. So a helper that cannot be executed is an error of its host. Only a LocalChild returns at once:
-the kernel has already confirmed that the helper runs.
+kept as noise. Before "run", mpiexec sends only requested bytes, so that no shell can consume bytes for the
+helper. The helper sends first. The Result of a host is sent when the helper's first byte has arrived, which the
+transport does not consume. So a helper that cannot be executed is an error of its host. Only a LocalChild does not
+wait for that byte, because the kernel has already confirmed that the helper runs.
 
 The helper has two arguments: --helper BUILD, or --helper-child BUILD as a child of mpiexec. A helper that
-is to connect to mpiexec has two more (batchstep.go, batch.go).
+is to connect to mpiexec has two more arguments (batchstep.go, batch.go).
 
-The Stream of a Result is a *Conn. Callers reach its other methods by interfaces of their own:
+The Stream of a Result is a *Conn. Callers use the other methods of a Conn through interfaces of their own:
 
 	Source() string        child, shared, cache, sent or told; found, if it was shared or cache
 	Why() string           why the stream ended, after Read or Write failed
@@ -46,8 +46,8 @@ The Stream of a Result is a *Conn. Callers reach its other methods by interfaces
 	Shell() (duration)     time from then until /bin/sh replied
 	Stderr() string        the last 4 KiB of stderr
 
-Every error of a Result has Error(), Reason() (the same for hosts with the same failure) and Hint(). It is
-an *Error, or from the SSH client an *sshx.DialError. Two errors have only Error(): that of Unreachable,
+Every error of a Result has the methods Error, Reason (which is equal for hosts with the same failure) and Hint. It is
+an *Error or, from the SSH client, an *sshx.DialError. Two errors have only the method Error: the one of Unreachable,
 and *PanicError.
 
 The package does not know what the stream carries.

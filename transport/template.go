@@ -20,10 +20,10 @@ section 3).
 	PROG WORDS...            PROG ARGS... WORDS... [ssh's options] HOST /bin/sh
 	PROG WORDS... with a %   PROG ARGS... WORDS... [ssh's options] /bin/sh
 
-%h is the host, %u the user, %p the port, %n the host's index, %% a percent sign. If the host has no user,
-%u is me, the user on this machine, as in ssh(1). %c and %q are /bin/sh, which is then not appended. args
-come before the other options, because ssh takes the first value of an option. The options of ssh are
-added only for a program named ssh.
+In the words, %h stands for the host, %u for the user, %p for the port, %n for the host's index, and %% for a percent
+sign. If the host has no user, %u stands for localUser, the user on this machine, as in ssh(1). %c and %q stand for
+/bin/sh, which is then not appended. args come before the other options, because ssh uses the first value of an
+option. The options of ssh are added only if the program's name is ssh.
 */
 func ShellCommand(template, args []string, host Host, localUser string, timeout time.Duration) ([]string, error) {
 	if len(template) == 0 {

@@ -4,8 +4,7 @@ attribute, such as a switch or a CPU speed.
 
 	requests of all sources --Resolve--> Setting      the effective request of flags, variables, class, cluster
 
-The package does not know jobs or clusters. Nodes are values with capacities and speeds, and requests are
-texts. Sets are not stored: they are made for each request, from the nodes that meet all other
-requirements.
+The package knows nothing about jobs or clusters. A node is a value with a capacity and a speed, and a request is a
+text. Node sets are not stored. They are made for each request, from the nodes that meet all other requirements.
 */
 package nodeset

@@ -1,15 +1,15 @@
 /*
 Package region decides which regions of a cluster a job may use (which-hosts.md 10). A region is a part of
-a cluster that the cluster file defines. A gate is a condition of a region for jobs, such as more than 32
-CPUs.
+a cluster that the cluster file defines. A gate is a condition that jobs must meet to use a region, such as
+needing more than 32 CPUs.
 
 	regions of the file       main: n0-n3     overflow: h0, h1     lab: x0
 	domain, in its order      main        ->  overflow             (not in it)
 	gates                     none            more than 32 CPUs
 
-A node belongs to the first region of the cluster file that matches it. The domain orders the regions, and
-so the nodes. A job may not use the nodes of a region if it does not meet the condition of the gate. All
-functions are pure.
+If several regions of the cluster file match a node, the node belongs to the first of these regions. The domain
+gives the order of the regions, and therefore of the nodes. A job may not use the nodes of a region whose gate it
+does not meet. All functions are pure.
 */
 package region
 
