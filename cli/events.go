@@ -139,7 +139,7 @@ type eventHeader struct {
 
 func newEventHeader(event string) eventHeader { return eventHeader{eventVersion, time.Now(), event} }
 
-// Connected implements launch.Observer. It writes the event that a connection to a host was made or has
+// Connected implements launch.Observer: it writes the event that a connection to a host was made or has
 // failed.
 func (j *eventWriter) Connected(c job.ConnectResult) {
 	j.enqueue(struct {

@@ -100,7 +100,8 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// refuseOption records an error if isGiven is true: the option cannot be used in a configuration file.
+// refuseOption records the error that an option cannot be used in a configuration file, if isGiven is true.
+// isGiven says that the file has the option.
 func (s *scannedApp) refuseOption(option string, isGiven bool) {
 	if isGiven {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})

@@ -116,7 +116,8 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning returns the job in the state in which attempt now runs. past has the attempts before it.
+// WithRunning returns the saved job in the state in which the attempt now is running. past has the attempts
+// before that one.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
