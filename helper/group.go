@@ -117,8 +117,9 @@ func (s *Session) addRanks(g *Group, first int) {
 	}
 }
 
-// endGroup releases the resources of a group whose ranks have all ended. A spawned group's claim is released now, so
-// that the next group can have it. The job's own claim stays until nothing of the job is left here.
+// endGroup releases the resources of a group whose ranks have all ended. A spawned group's claim is released
+// now, so that the next group can have it. The job's own claim stays until no process of the job is left on
+// this node.
 func (s *Session) endGroup(g *Group) {
 	s.stopExpectingByPort(g)
 	s.removePMIx(g)

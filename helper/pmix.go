@@ -312,8 +312,8 @@ func (e *remoteGroups) Namespace(group string) string { return groupNamespace(e.
 
 var errNoGroup = errors.New("the job has no group of ranks with this name")
 
-// FindGroup implements pmix.GroupFinder. It asks mpiexec only if namespace belongs to the job; otherwise it returns
-// errNoGroup.
+// FindGroup implements pmix.GroupFinder: it returns the group of a namespace. It asks mpiexec only if
+// namespace belongs to the job; otherwise it returns errNoGroup.
 func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Group, error) {
 	digits := namespace[strings.LastIndexByte(namespace, '@')+1:]
 	number, err := strconv.Atoi(digits)

@@ -45,7 +45,7 @@ type diskFile struct {
 	stat unix.Stat_t
 }
 
-// ReadAt implements io.ReaderAt.
+// ReadAt implements io.ReaderAt: it reads from the file at the given offset.
 func (f *diskFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		m, err := unix.Pread(f.fd, p[n:], at+int64(n))

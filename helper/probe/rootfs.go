@@ -16,7 +16,7 @@ type RootFS string
 
 var _ fs.ReadFileFS = RootFS("")
 
-// Open implements fs.FS.
+// Open implements fs.FS: it opens a file below the root directory d.
 func (d RootFS) Open(name string) (fs.File, error) { return os.DirFS(string(d) + "/").Open(name) }
 
 // maxFile is larger than any file in /proc and /sys that is read. The largest is /proc/cpuinfo, which has 12

@@ -64,7 +64,7 @@ type bindingCalls struct {
 	getPolicy func() (memPolicy, error)
 }
 
-// realBindingCalls returns the real system calls.
+// realBindingCalls returns functions that call the kernel. Tests use other functions.
 func realBindingCalls() bindingCalls {
 	return bindingCalls{
 		setCPUs:   func(cpus unix.CPUSetDynamic) error { return unix.SchedSetaffinityDynamic(0, cpus) },

@@ -11,7 +11,7 @@ import (
 
 // OpenWriteEnd opens a rank's output stream for writing. file is the helper's end of the stream. Bytes
 // written to the result follow the rank's output and are read as if the rank had written them. The caller
-// must close the result soon, because the stream does not end before.
+// must close the result soon, because the stream ends only after that.
 func OpenWriteEnd(file *os.File, terminal bool) (stream *os.File, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -28,8 +28,9 @@ func NewFences(send func(wire.Message) error) *Fences {
 	return &Fences{send: send, waiting: make(map[string]chan *wire.Fenced), givenUpByMpiexec: make(map[string]bool), givenUpHere: make(map[string]bool)}
 }
 
-// Exchange implements fence.Exchanger. It is called by fence.Local on a separate goroutine, and returns when
-// Deliver is called with the result of the fence.
+// Exchange implements fence.Exchanger: it sends this node's data of a fence to mpiexec and returns the data
+// of all nodes. It is called by fence.Local on a separate goroutine, and returns when Deliver is called with
+// the result of the fence.
 func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]byte, error) {
 	answer, name := make(chan *wire.Fenced, 1), id.String()
 	f.mu.Lock()
@@ -65,7 +66,7 @@ func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 }
 
-// GiveUp implements fence.Exchanger. It reports to mpiexec that this node no longer waits for a fence.
+// GiveUp implements fence.Exchanger: it reports to mpiexec that this node no longer waits for a fence.
 func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	name := id.String()
 	f.mu.Lock()
