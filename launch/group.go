@@ -304,8 +304,9 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	return events
 }
 
-// rankMapOf returns the map of a group: the node of each of its ranks. If the node that asks has no rank of
-// the group, rankMapOf records the node, so that sendGroupEnded can report the group's end to it.
+// rankMapOf returns the map of a group: the node of each of its ranks. If the node that has sent the request
+// has no rank of the group, rankMapOf records the node, so that sendGroupEnded can report the group's end to
+// it.
 func (j *Job) rankMapOf(n *Node, m *wire.RankMapRequest) *wire.RankMap {
 	answer := &wire.RankMap{ID: m.ID, Group: m.Group}
 	g := j.GroupNamed(m.Group)

@@ -28,7 +28,7 @@ func handleQuietly[M wire.Message](f func(*Job, *Node, M)) {
 	})
 }
 
-// handleMessage passes a message to its owner: a reservation, the core or a feature.
+// handleMessage passes a message to the code that handles it: a reservation, this package or a feature.
 func (j *Job) handleMessage(e node.NodeMessage) []supervise.Event {
 	if reserve.Owns(e.Message) {
 		j.search.deliver(e)

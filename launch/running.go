@@ -24,8 +24,9 @@ import (
 	"remshell/wire"
 )
 
-// A Job is one attempt of a job (one run of all ranks), with its nodes and groups of ranks. The goroutine
-// of Run owns it. Features read its exported fields. They may set a field only if its comment says so.
+// A Job is one attempt of a job (one run of all ranks), with its nodes and groups of ranks. Only the
+// goroutine of Run may use it. Features read its exported fields. They may set a field only if its comment
+// says so.
 type Job struct {
 	Env     Env
 	events  *node.Inbox

@@ -97,7 +97,7 @@ func (s *State) Has(reason job.Hold) bool {
 	return has
 }
 
-// IsHeld reports whether there is any reason: the ranks are stopped.
+// IsHeld reports whether there is any reason to stop the ranks, so that they are stopped.
 func (s *State) IsHeld() bool { return len(s.since) > 0 }
 
 // HeldFor returns how long ago a reason was added. It returns 0 if the set does not contain the reason.

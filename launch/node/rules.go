@@ -67,9 +67,9 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
-// TakeReply records that the request has been answered to which m is the reply. It returns m, or nil if
-// mpiexec no longer waits for the reply. If there is no such request, it returns a violation. It is called by
-// rules that check more about a reply.
+// TakeReply takes m as the reply to a request that mpiexec has sent. It returns m, or nil if mpiexec no
+// longer waits for the reply. If mpiexec has sent no such request, it returns a violation. Only the rules for
+// replies whose contents are checked call it.
 func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }

@@ -25,7 +25,7 @@ type rankTable struct {
 	sparse     map[int]*RankRecord // used instead of dense if the ranks are too far apart; else nil
 }
 
-// maxDenseFactor limits the length of rankTable.dense: it has at most this many entries for each rank.
+// maxDenseFactor is the largest length of rankTable.dense, as a multiple of the number of ranks on the node.
 const maxDenseFactor = 4
 
 func newRankTable(all []*RankRecord) *rankTable {

@@ -83,7 +83,7 @@ func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	return queued
 }
 
-// ownEntries returns the entries of the current user.
+// ownEntries returns those of the given claims and tickets of jobs that belong to the current user.
 func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }

@@ -169,8 +169,8 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	return err
 }
 
-// checkSeparation is reservation.checkSeparation for a move: it returns an error if the nodes' ledgers cannot
-// keep other jobs away although that is required.
+// checkSeparation returns an error if other jobs must be kept away from the nodes to which the job moves, but
+// the claims on those nodes cannot ensure that.
 func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {

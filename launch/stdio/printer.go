@@ -93,7 +93,7 @@ func newPrinter(stream wire.Stream, w io.Writer) *Printer {
 }
 
 // Write queues a copy of a line that comes from mpiexec itself. It never blocks, because the goroutine that
-// owns the job's state must not wait for a terminal.
+// supervises the job must not wait for a terminal.
 func (p *Printer) Write(line []byte) (int, error) {
 	p.enqueue(queueItem{ownLine: bytes.Clone(line)})
 	return len(line), nil

@@ -116,7 +116,7 @@ func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 }
 
 // forLaterRanks returns a routing for the ranks of a spawned group. It shares only filesByName with r,
-// because the printer owns the other fields of r.
+// because only the printer may use the other fields of r.
 func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputRouting, error) {
 	shown := shownRanks(s, r.output, ranks)
 	more := &outputRouting{window: WindowSize(ranks.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: ranks, shown: shown}
