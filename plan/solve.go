@@ -123,7 +123,8 @@ func (p problem) mayFitWhenIdle() bool {
 	return p.refuseTooFewNodes() == nil && (slices.ContainsFunc(p.entries, unseen) || p.hasSolution())
 }
 
-// mayBeInSet reports whether it is unknown to which node sets a candidate belongs.
+// mayBeInSet reports whether a candidate may belong to a node set of the request, because the attribute by
+// which node sets are formed is unknown for the candidate.
 func (p problem) mayBeInSet(c *candidate) bool {
 	set := &p.req.NodeSet
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
