@@ -43,18 +43,18 @@ type NameTable struct {
 
 var _ Names = (*NameTable)(nil)
 
-// Publish implements Names. It adds a name with its port to the table.
+// Publish implements Names: it adds a name with its port to the table.
 func (t *NameTable) Publish(_ context.Context, service, port string) (bool, error) {
 	return t.Add(service, Entry{Port: port})
 }
 
-// Lookup implements Names. It returns the port of a name, and never fails.
+// Lookup implements Names: it returns the port of a name, and never fails.
 func (t *NameTable) Lookup(_ context.Context, service string) (string, bool, error) {
 	e, found := t.Find(service)
 	return e.Port, found, nil
 }
 
-// Unpublish implements Names. It removes a name, and never fails.
+// Unpublish implements Names: it removes a name, and never fails.
 func (t *NameTable) Unpublish(_ context.Context, service string) (bool, error) {
 	return t.Remove(service), nil
 }

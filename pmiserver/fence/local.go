@@ -187,7 +187,7 @@ func (l *Local) RankLeft(rank int) {
 	l.reportBroken(stuck)
 }
 
-// RankReturned undoes RankLeft: the rank can enter fences again.
+// RankReturned records that a rank for which RankLeft was called can enter fences again.
 func (l *Local) RankReturned(rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

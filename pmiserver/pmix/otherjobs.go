@@ -133,7 +133,8 @@ func (m *collective) useOtherJobs() {
 	m.local.Kind, m.local.Members, m.local.OtherNodes = fence.OtherJobs.WithTag(x.text), own.fenceMembers(), x
 }
 
-// Exchange implements fence.Exchanger.
+// Exchange implements fence.Exchanger: it exchanges data with the other nodes of this job and with the other
+// jobs whose processes take part in a fence.
 func (x *jobsExchanger) Exchange(ctx context.Context, id fence.ID, mine []byte) (all [][]byte, err error) {
 	defer func() { x.past++ }()
 	all = [][]byte{mine}
@@ -169,7 +170,8 @@ func (x *jobsExchanger) Exchange(ctx context.Context, id fence.ID, mine []byte) 
 	return all, nil
 }
 
-// GiveUp implements fence.Exchanger.
+// GiveUp implements fence.Exchanger: it reports to the other nodes of this job that this node no longer waits
+// for a fence.
 func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 	if x.hasOtherNodes() {
 		x.m.server.OtherNodes.GiveUp(id, exchanging)

@@ -190,7 +190,7 @@ func (s *Server) Listen() (uri string, err error) {
 	return scheme + "://" + s.listener.Addr().String(), nil
 }
 
-// makeReady makes the contexts and maps that serving a client needs.
+// makeReady makes the contexts and maps that the server needs before it can serve clients.
 func (s *Server) makeReady() {
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.waitCtx, s.cancelWaits = context.WithCancel(s.ctx)

@@ -88,7 +88,7 @@ func elementSizeOf(t Type) (elementSize, bool) {
 // A Rank is the number of a process in its namespace, or one of the constants below.
 type Rank uint32
 
-// These are special ranks.
+// These are values of Rank that do not identify a single process.
 const (
 	Wildcard   Rank = 0xfffffffe // all ranks of the namespace
 	NoRank     Rank = 0xffffffff // undefined
