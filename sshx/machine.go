@@ -91,8 +91,9 @@ func (l *LocalMachine) Exec(ctx context.Context, command string) (bool, error) {
 	return ok, err
 }
 
-// Canonical implements Machine. Like ssh, it asks the C library, which knows more sources than /etc/hosts and
-// name servers. Names that end in a dot are not looked up in /etc/hosts.
+// Canonical implements Machine. It returns the canonical name of a host. Like ssh, it asks the C library,
+// which knows more sources than /etc/hosts and name servers. Names that end in a dot are not looked up in
+// /etc/hosts.
 func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	return l.lookUpOnce(ctx, l.slots, "host "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)

@@ -169,7 +169,8 @@ func (t Target) shareKey() string {
 	return fmt.Sprintf("%#v", t) // distinguishes nil from empty
 }
 
-// lastJump returns the target of the last jump host. The jump hosts before it are its Via. t.Via must not be empty.
+// lastJump returns the target of the last jump host. The Via of the result lists the jump hosts before that
+// one. t.Via must not be empty.
 func (t Target) lastJump() Target {
 	last := t.Via[len(t.Via)-1]
 	last.Via = t.Via[:len(t.Via)-1]
