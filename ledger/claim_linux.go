@@ -170,8 +170,7 @@ func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles m
 	}
 }
 
-// publishClaim writes a claim to a file with a random name. As the name is random, no other user can use it
-// first.
+// publishClaim writes a claim to a file with a random name. No other user can predict the name and use it first.
 func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 	name := fmt.Sprintf("%s%s-%s", kindClaim, randomName(), c.Job)
 	text, err := encode(claimText{name, c})

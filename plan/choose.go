@@ -290,7 +290,7 @@ func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	return c.sets.NameOf(members, idle.sets.Sets[set].Name), members
 }
 
-// whenIdle returns the chooser as it would be if no job used the reachable nodes.
+// whenIdle returns the chooser as it would be if no job used the nodes that can be reached.
 func (c *nodeChooser) whenIdle() *nodeChooser {
 	p := c.problem
 	p.candidates = slices.Clone(p.candidates)

@@ -31,8 +31,8 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	return nil
 }
 
-// candidatesNamed reports, for each candidate, whether hosts contains one of its names. A nil list contains
-// all candidates.
+// candidatesNamed reports, for each candidate, whether hosts contains one of the candidate's names. A nil list
+// contains all candidates.
 func (s *placement) candidatesNamed(hosts []string) []bool {
 	set := nameSet(hosts)
 	may := make([]bool, len(s.candidates))

@@ -87,8 +87,8 @@ func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	return nil
 }
 
-// remainingCandidates returns the candidates of area in the order in which they are used, beginning with the
-// one at which placement has stopped.
+// remainingCandidates returns the candidates of area in the order in which they are used, from the candidate
+// at which placement has stopped.
 func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	may := make([]bool, len(s.candidates))
 	for _, i := range area.candidates {

@@ -40,10 +40,10 @@ type HelperBinary struct {
 	loginShell   string         // the user's login shell on this machine; empty if unknown
 }
 
-// A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a
-// function that is called at the step's end, with nil or the error. The steps of one host do not overlap.
-// They begin with the steps of sshx.StepTracer. Then follow session, shell (until /bin/sh has replied),
-// delivery, and helper (until its first byte). A nil StepTracer traces nothing.
+// A StepTracer is called when a step of connecting to a host begins, from any goroutine. The StepTracer returns a
+// function that is called at the step's end, with nil or the error. The steps of one host do not overlap. The first
+// steps are those of sshx.StepTracer. Then follow session, shell (until /bin/sh has replied), delivery, and helper
+// (until the helper's first byte). A nil StepTracer traces nothing.
 type StepTracer func(host, step string) (end func(error))
 
 func (w StepTracer) begin(host, step string) (end func(error)) {

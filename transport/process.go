@@ -16,7 +16,8 @@ import (
 
 // A localCommand is a program that this process has started on this machine, with pipes to its stdin and stdout.
 // The program has its own session and process group. So ^C on the terminal does not reach the program, and the
-// program cannot ask for a password on the terminal. The starter of PBS has only its own process group.
+// program cannot ask for a password on the terminal. As an exception, a helper started with LocalChild.KeepSession
+// has only its own process group, in this process's session.
 type localCommand struct {
 	cmd        *exec.Cmd
 	in, out    *os.File
