@@ -22,7 +22,7 @@ func TestDryRunPrintsPMIOffers(t *testing.T) {
 			{Node: -1, Name: "n3", Ranks: []job.RankPlan{{App: 1}}},
 		}},
 	}
-	want := []string{"app context 1: the PMI version depends on the MPI library of the program on n[1-2]", "app context 2: both (--pmi)", "app context 3: both (not linked with an MPI library)"}
+	want := []string{"app context 1: the PMI version depends on the MPI library of the program on n[1-2]", "app context 2: both (--pmi)", "app context 3: both (the program is not linked with an MPI library)"}
 	if got := pmiOffers(o, []string{"PATH=/bin"}); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -65,7 +65,7 @@ func LoadLimits(name, text string) (limits.Map, error) {
 	bounds := r.readLimits("", entries)
 	for _, what := range bounds.Names() {
 		if !what.IsHostLimit() {
-			r.addFault(l.lineInTable("", string(what)), "%s: limits a whole job, but a node knows only its part of it; use hmem, hvmem or pcput", what)
+			r.addFault(l.lineInTable("", string(what)), "%s: this limit applies to a whole job, so a node cannot check it; use hmem, hvmem or pcput", what)
 		}
 	}
 	return bounds, errors.Join(r.errs...)
@@ -108,13 +108,13 @@ func (r *AdminRules) forbidReason(uid int, groups []int) string {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	switch {
 	case r.NoJobs:
-		return "runs no jobs (" + r.File + ")"
+		return "the host runs no jobs (" + r.File + ")"
 	case !r.Drain.Since.IsZero():
 		return r.Drain.Text()
 	case uid != 0 && r.Users != nil && !slices.Contains(r.Users, uid):
-		return "is reserved for other users (" + r.forbidSource() + ")"
+		return "the host is reserved for other users (" + r.forbidSource() + ")"
 	case uid != 0 && r.Groups != nil && !slices.ContainsFunc(r.Groups, in):
-		return "is reserved for other groups (" + r.forbidSource() + ")"
+		return "the host is reserved for other groups (" + r.forbidSource() + ")"
 	}
 	return ""
 }
@@ -144,7 +144,7 @@ func (s RuleSet) SmallerMaxProcs(other int) int {
 func (s RuleSet) MaxProcsReason(ranks int) string {
 	for _, r := range s {
 		if r.MaxProcs != nil && ranks > *r.MaxProcs {
-			return fmt.Sprintf("may run at most %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
+			return fmt.Sprintf("the host may run at most %s at a time (%s)", text.Count(*r.MaxProcs, "process"), r.File)
 		}
 	}
 	return ""

@@ -28,13 +28,13 @@ func TestRules(t *testing.T) {
 		want   string
 	}{
 		{"", 5, nil, ""},
-		{"runJobs = \"no\"", 5, nil, "runs no jobs (f)"},
-		{"runJobs = false", 0, nil, "runs no jobs (f)"},
+		{"runJobs = \"no\"", 5, nil, "the host runs no jobs (f)"},
+		{"runJobs = false", 0, nil, "the host runs no jobs (f)"},
 		{"users = [5]", 5, nil, ""},
-		{"users = [\"alice\"]", 5, nil, "is reserved for other users (f)"},
+		{"users = [\"alice\"]", 5, nil, "the host is reserved for other users (f)"},
 		{"user = []", 0, nil, ""},
 		{"groups = \"chem\"", 5, []int{7, 300}, ""},
-		{"groups = [\"chem\"]", 5, []int{7}, "is reserved for other groups (f)"},
+		{"groups = [\"chem\"]", 5, []int{7}, "the host is reserved for other groups (f)"},
 	} {
 		r, err := LoadAdminRules("f", test.text, nobody)
 		if err != nil {
@@ -45,7 +45,7 @@ func TestRules(t *testing.T) {
 	}
 	one, _ := LoadAdminRules("f", "maxproc = 4", nobody)
 	r := RuleSet{one}
-	if r.SmallerMaxProcs(-1) != 4 || r.SmallerMaxProcs(3) != 3 || r.SmallerMaxProcs(9) != 4 || r.MaxProcsReason(4) != "" || r.MaxProcsReason(5) != "may run at most 4 processes at a time (f)" {
+	if r.SmallerMaxProcs(-1) != 4 || r.SmallerMaxProcs(3) != 3 || r.SmallerMaxProcs(9) != 4 || r.MaxProcsReason(4) != "" || r.MaxProcsReason(5) != "the host may run at most 4 processes at a time (f)" {
 		t.Errorf("%+v", r)
 	}
 	var none RuleSet
@@ -83,7 +83,7 @@ func TestLoadLimits(t *testing.T) {
 		t.Errorf("%v, %v", b, err)
 	}
 	for text, want := range map[string]string{
-		"\nmem = \"1gb\"":         "f:2: mem: limits a whole job, but a node knows only its part of it; use hmem, hvmem or pcput",
+		"\nmem = \"1gb\"":         "f:2: mem: this limit applies to a whole job, so a node cannot check it; use hmem, hvmem or pcput",
 		"hmem = \"1xb\"":          `f:1: hmem: "1xb" is not a size`,
 		"# x\nmemory = 3":         `f:2: unknown limit "memory"`,
 		"hmem = [3]":              "f:1: hmem: a list is neither a string nor a number",

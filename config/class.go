@@ -80,7 +80,7 @@ func (r *reader) readClassName(table string, entry any) string {
 			return name
 		}
 	}
-	r.addFault(r.lines.lineInTable(table, "name"), "a class needs a name")
+	r.addFault(r.lines.lineInTable(table, "name"), "the name of the class is missing")
 	return ""
 }
 
@@ -118,13 +118,13 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 		}
 	case "users", "groups":
 		if c.name == "default" {
-			r.addFault(line, "%s: the class default applies to all jobs without a class; to restrict nodes use %s of [[node]]", key, key)
+			r.addFault(line, "%s: not allowed for the class default, which applies to all jobs without a class; to restrict nodes use %s of [[node]]", key, key)
 			return
 		}
 		r.readClassMembers(c, key, line, value)
 	case "nodeset", "default":
 		if c.name == "default" {
-			r.addFault(line, "%s: the class default cannot set node sets; set those of jobs without a class in [nodeset]", key)
+			r.addFault(line, "%s: not allowed for the class default; set node sets of jobs without a class in [nodeset]", key)
 			return
 		}
 		r.noteClassSets(c.name, table, key, line, value)

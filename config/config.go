@@ -222,7 +222,7 @@ func plainTypeError(text string) string {
 		return "queueHost: takes one host; for several write queueHosts = [\"A\", \"B\"]"
 	}
 	wanted := map[string]string{
-		"string": "a string in quotes", "[]string": "a list of strings, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
+		"string": "a string in quotes, such as \"A\"", "[]string": "a list of strings, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
 		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], with its keys in the lines below",
 		"map[string]interface {}": "a table, [" + key + "], with its keys in the lines below",
 	}[typ]
@@ -236,9 +236,9 @@ func plainTypeError(text string) string {
 // file the key belongs.
 func (r *reader) unknownKeyText(line int, path []string) {
 	key := path[len(path)-1]
-	known, others, place := globalKeys, nodeKeys, "it is allowed only below a [[node]]"
+	known, others, place := globalKeys, nodeKeys, "this key is allowed only below a [[node]]"
 	if len(path) > 1 {
-		known, others, place = nodeKeys, globalKeys, "it is allowed only above the first [[node]]"
+		known, others, place = nodeKeys, globalKeys, "this key is allowed only above the first [[node]]"
 	}
 	if r.keys != nil {
 		known, others = r.keys, nil

@@ -101,8 +101,8 @@ func TestFaults(t *testing.T) {
 		{"user", "[[node]]\nname = \"a\"\nusers = [[\"bob\"]]\n", `f:3: users: a list is neither a name nor a number`},
 		{"map", "[[node]]\nname = \"a\"\nCPUmap = [65536]\n", "f:3: CPUmap: there is no core 65536"},
 		{"both names", "[[node]]\nname = \"a\"\nuser = [1]\nusers = [1]\n", "mean the same; use only one of them"},
-		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (it is allowed only above the first [[node]])`},
-		{"a key of a node above all", "maxproc = 3\n[[node]]\nname = \"a\"\n", `f:1: unknown key "maxproc" (it is allowed only below a [[node]])`},
+		{"a global key in a node", "[[node]]\nname = \"a\"\nPSINodesSort = \"LOAD\"\n", `f:3: unknown key "PSINodesSort" (this key is allowed only above the first [[node]])`},
+		{"a key of a node above all", "maxproc = 3\n[[node]]\nname = \"a\"\n", `f:1: unknown key "maxproc" (this key is allowed only below a [[node]])`},
 		{"wrong table", "[[nodes]]\nname = \"a\"\n", `f:1: unknown key "nodes" (did you mean "node"?)`},
 		{"a list of queue hosts", "queueHost = [\"n1\", \"n2\"]\n", `f:1: queueHost: takes one host; for several write queueHosts = ["A", "B"]`},
 		{"a text for a list", "[[node]]\nname = \"a\"\nfeatures = \"ib\"\n", `f:3: features: cannot be a TOML string; write a list of strings`},
@@ -157,7 +157,7 @@ groups = ["chem", "physics"]
 	}
 	why, _ := (RuleSet{r}).ForbidReason(5, nil)
 	roots, _ := (RuleSet{r}).ForbidReason(0, nil)
-	if why != "is reserved for other users (f:2: users: nobody is called \"bob\", so the name is ignored)" || roots != "" {
+	if why != "the host is reserved for other users (f:2: users: nobody is called \"bob\", so the name is ignored)" || roots != "" {
 		t.Errorf("why: %q, %q", why, roots)
 	}
 }

@@ -32,7 +32,7 @@ func (r *reader) readGang(entries map[string]any) {
 				r.addFault(line, "slice: %s is not a time from %v to %v, such as \"10s\"", valueText(entries[key]), job.MinSlice, job.MaxSlice)
 			}
 		default:
-			r.addFault(line, "unknown key %q in [gang]; it has parties and slice", key)
+			r.addFault(line, "unknown key %q in [gang]; allowed: parties and slice", key)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestGang(t *testing.T) {
 		{"[gang]\nparties = 17\n", job.GangTerms{}, "f:2: parties: 17 is not a number from 1 to 16"},
 		{"[gang]\nparties = \"2\"\n", job.GangTerms{}, "f:2: parties: \"2\" is not a number from 1 to 16"},
 		{"[gang]\nslice = \"10ms\"\n", job.GangTerms{}, "f:2: slice: \"10ms\" is not a time from 1s to 1h0m0s, such as \"10s\""},
-		{"[gang]\nslices = 3\n", job.GangTerms{}, "f:2: unknown key \"slices\" in [gang]; it has parties and slice"},
+		{"[gang]\nslices = 3\n", job.GangTerms{}, "f:2: unknown key \"slices\" in [gang]; allowed: parties and slice"},
 	} {
 		got, err := Load("f", c.text+"[[node]]\nname = \"n1\"\n", nobody)
 		switch {

@@ -139,7 +139,7 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	region := job.Region{Name: t.takeText("name"), Nodes: t.takeNodes("nodes"), Signature: t.takeSignature(),
 		Gate: job.Gate{Access: t.takeAccess("gateUsers", "gateGroups"), Classes: t.takeClasses("gateClasses")}}
 	if region.Name == "" {
-		t.addFault("name", "a region needs a name")
+		t.addFault("name", "the name of the region is missing")
 	} else if slices.ContainsFunc(r.cluster.Rules.Regions, func(other job.Region) bool { return other.Name == region.Name }) {
 		t.addFault("name", "the region %s is defined twice", region.Name)
 	}
@@ -272,8 +272,8 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 // These attributes have a key of their own, or are only determined by a probe.
 var reservedAttributes = map[string]string{
 	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
-	nodeset.Class: "write classes", nodeset.Arch: "the probe finds it", nodeset.CPUModel: "the probe finds it", nodeset.NetSpeed: "the probe finds it",
-	nodeset.CPUs: "the probe finds it", nodeset.GPUs: "the probe finds it", nodeset.GPUModel: "the probe finds it",
+	nodeset.Class: "write classes", nodeset.Arch: "mpiexec detects this attribute on the hosts", nodeset.CPUModel: "mpiexec detects this attribute on the hosts", nodeset.NetSpeed: "mpiexec detects this attribute on the hosts",
+	nodeset.CPUs: "mpiexec detects this attribute on the hosts", nodeset.GPUs: "mpiexec detects this attribute on the hosts", nodeset.GPUModel: "mpiexec detects this attribute on the hosts",
 }
 
 // readOwnAttributes reads those attributes of a [[node]] entry that the cluster file itself defines.
@@ -297,7 +297,7 @@ func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 			if !own {
 				instead = "letters, digits, _ . + - only"
 			}
-			t.addFault("attributes."+key, "cannot be a local attribute; %s", instead)
+			t.addFault("attributes."+key, "this name is reserved for a built-in attribute; %s", instead)
 			continue
 		}
 		switch number.(type) {

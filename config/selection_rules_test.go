@@ -143,13 +143,13 @@ func TestBrokenFiles(t *testing.T) {
 		{"[nodeset]\npolicy = \"ONEOF\"\nattribute = \"FEATURE\"\ntolerance = 0.5\npriority = \"BESTRESOURCE\"\n" + node,
 			[]string{`f:4: tolerance: "0.5": does not suit the attribute; allowed: 0: a tolerance is for PROCSPEED`, `f:5: priority: "BESTRESOURCE": does not suit the attribute; allowed: with PROCSPEED`}},
 		{"NODESETPOLICY = \"ONEOF\"\nNODESETDELAY = true\n[nodeset]\npolicy = \"ONEOF\"\n" + node,
-			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; use only one of them`, `f:2: delay: "yes"; allowed: SECONDS`, `f:3: attribute: is missing, but policy needs it; allowed: ARCH`}},
+			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; use only one of them`, `f:2: delay: "yes"; allowed: SECONDS`, `f:3: attribute: attribute is missing, but policy requires it; allowed: ARCH`}},
 		{"[[class]]\nname = \"amd\"\nnodeset = \"ONEOF:COLOUR\"\n[[class]]\nname = \"b\"\n[class.nodeset]\npolicy = 3\nmaxDelay = 5\n[[class]]\nname = \"c\"\nDEFAULT.QUEUE = \"x\"\n" + node,
-			[]string{`f:3: nodeset: "COLOUR": unknown attribute; allowed: ARCH`, `f:7: policy: 3 is not a string in quotes`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
+			[]string{`f:3: nodeset: "COLOUR": unknown attribute; allowed: ARCH`, `f:7: policy: 3 is not a string in quotes, such as \"A\`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
 		{node + "procspeed = \"fast\"\nmemory = -3\nnetworks = [\"a b\"]\nglobal = 3\nflavors = [\"xx\"]\nreserve = \"all\"\nclasses = [\"amd\"]\nattributes = { FEATURE = \"x\", rack = \"a b\", w = -1 }\n",
 			[]string{`f:3: procspeed: "fast" is not a number of MHz above 0`, `f:4: memory: "-3" is not a number of MB, nor a string such as "64G" above 0`, `f:5: networks: "a b" is not a label`,
 				`f:6: global: 3 is not yes or no`, `f:7: flavors: "xx" is not a flavor; allowed: ap, os, su`, `f:8: reserve: "all" is not a number of CPUs`,
-				`f:9: classes: the cluster file has no class "amd"; write [[class]] with name = "amd"`, `f:10: attributes.feature: cannot be a local attribute; write features`,
+				`f:9: classes: the cluster file has no class "amd"; write [[class]] with name = "amd"`, `f:10: attributes.feature: this name is reserved for a built-in attribute; write features`,
 				`f:10: attributes.rack: "a b" is not a label: only letters, digits, _ . + -`, `f:10: attributes.w: -1 is not from 0 to 8000000000`}},
 		{node + "attributes = { weight = 3 }\n[[node]]\nname = \"b\"\nattributes = { Weight = \"heavy\" }\n",
 			[]string{`f:3: attributes: WEIGHT is a number on a but a string on b; it must have one type everywhere`}},
@@ -164,7 +164,7 @@ func TestBrokenFiles(t *testing.T) {
 			[]string{`f:1: nodeset: 3 is not a table; write [nodeset]`, `f:2: affinity: write [[affinity]]`, `f:3: nodeAlloc: "SOME"; allowed: MAXBALANCE, DEFAULT`, `f:4: domain: `}},
 		{node + "CLASSCFG[amd] DEFAULT.NODESET=ONEOF:FEATURE\n", []string{`f:3: CLASSCFG: write [[class]] with name = "amd"`}},
 		{"[nodeset]\nlist = [\"a\"]\nplus = [\"SOON\"]\nmaxDelay = \"x\"\nperJob = 3\n" + node,
-			[]string{`f:1: policy: is missing, but attribute and list need it; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON"; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is not a time`, `f:5: perJob: 3 is not yes or no`}},
+			[]string{`f:1: policy: policy is missing, but attribute and list require it; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON"; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is not a time`, `f:5: perJob: 3 is not yes or no`}},
 	} {
 		_, err := Load("f", test.text, nobody)
 		if err == nil {

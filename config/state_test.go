@@ -72,23 +72,23 @@ func TestStateRules(t *testing.T) {
 		want string
 	}{
 		{job.NodeSettings{}, 7, ""},
-		{job.NodeSettings{}, 5, "is reserved for other users (node)"},
-		{job.NodeSettings{Allow: job.Allow{Users: []string{"5"}}}, 5, "is reserved for other users (node)"},
-		{job.NodeSettings{Allow: job.Allow{Users: []string{"alice"}}}, 7, "is reserved for other users (state)"},
+		{job.NodeSettings{}, 5, "the host is reserved for other users (node)"},
+		{job.NodeSettings{Allow: job.Allow{Users: []string{"5"}}}, 5, "the host is reserved for other users (node)"},
+		{job.NodeSettings{Allow: job.Allow{Users: []string{"alice"}}}, 7, "the host is reserved for other users (state)"},
 		{job.NodeSettings{Allow: job.Allow{Users: []string{"7", "bob"}}}, 7, ""},
-		{job.NodeSettings{Allow: job.Allow{Groups: []string{"chem"}}}, 7, "is reserved for other groups (state)"},
-		{job.NodeSettings{Drain: drain}, 5, "is reserved for other users (node)"},
+		{job.NodeSettings{Allow: job.Allow{Groups: []string{"chem"}}}, 7, "the host is reserved for other groups (state)"},
+		{job.NodeSettings{Drain: drain}, 5, "the host is reserved for other users (node)"},
 		{job.NodeSettings{Drain: drain}, 0, "is drained by root since 2026-11-27 11:40: disk"},
 	} {
 		if got, drained := state(test.s).ForbidReason(test.uid, nil); got != test.want || drained != strings.HasPrefix(got, "is drained") {
 			t.Errorf("%+v, uid %d: %q, %v, want %q", test.s, test.uid, got, drained, test.want)
 		}
 	}
-	if r := state(job.NodeSettings{Allow: job.Allow{MaxProcs: &most}}); r.SmallerMaxProcs(-1) != 4 || r.MaxProcsReason(5) != "may run at most 4 processes at a time (node)" {
+	if r := state(job.NodeSettings{Allow: job.Allow{MaxProcs: &most}}); r.SmallerMaxProcs(-1) != 4 || r.MaxProcsReason(5) != "the host may run at most 4 processes at a time (node)" {
 		t.Errorf("%+v", r)
 	}
 	most = 2
-	if r := state(job.NodeSettings{Allow: job.Allow{MaxProcs: &most}}); r.SmallerMaxProcs(-1) != 2 || r.MaxProcsReason(3) != "may run at most 2 processes at a time (state)" {
+	if r := state(job.NodeSettings{Allow: job.Allow{MaxProcs: &most}}); r.SmallerMaxProcs(-1) != 2 || r.MaxProcsReason(3) != "the host may run at most 2 processes at a time (state)" {
 		t.Errorf("%+v", r)
 	}
 	r := state(job.NodeSettings{Allow: job.Allow{Users: []string{"bert"}}})

@@ -14,7 +14,7 @@ import (
 // on wrong nodes.
 func checkAttributes(c job.HostDiagnosis) (found []Finding) {
 	warn := func(key, configured, measured string) {
-		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file sets %s to %s, but the node reports %s", key, configured, measured), "compare with mpiexec --display topo, and correct "+key+" in the cluster file"))
+		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file sets %s to %s, but the node reports %s", key, configured, measured), "run mpiexec --display topo, and correct "+key+" in the cluster file"))
 	}
 	if speed := wholeNumber(c.ClusterPolicy.Attributes[nodeset.ProcSpeed]); speed > 0 && c.Diagnosis.Attributes.SpeedQuality == job.SpeedNominal && differsMuch(speed, c.Diagnosis.Attributes.Speed) {
 		warn("procspeed", fmt.Sprint(speed), fmt.Sprint(c.Diagnosis.Attributes.Speed))

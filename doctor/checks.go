@@ -102,8 +102,8 @@ func checkClaimed(c job.HostDiagnosis) []Finding {
 	if more := len(c.Ledger.Claims) - 1; more > 0 {
 		owner += fmt.Sprintf(" and %d more", more)
 	}
-	return []Finding{newFinding(c, Warning, "claimed", "other jobs use all of its CPUs: "+owner,
-		"wait with --wait, or list its jobs: mpiexec --ps "+c.Node)}
+	return []Finding{newFinding(c, Warning, "claimed", "other jobs use all CPUs of the host: "+owner,
+		"wait with --wait, or list the jobs on the host: mpiexec --ps "+c.Node)}
 }
 
 // checkMPILibrary reports known bugs of the program's MPI library. manyHosts is true if the job has more than
@@ -135,7 +135,7 @@ func checkShell(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-shell", fmt.Sprintf("the login shell takes longer than %v to run a command", maxShellTime),
-		"check its start-up file there (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv): time ssh "+c.Node+" true")}
+		"check the start-up file of the login shell (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv): time ssh "+c.Node+" true")}
 }
 
 func checkLoginOutput(c job.HostDiagnosis) []Finding {
@@ -147,7 +147,7 @@ func checkLoginOutput(c job.HostDiagnosis) []Finding {
 		line = strings.ToValidUTF8(line[:60], "") + "..."
 	}
 	return []Finding{newFinding(c, Warning, "login-noise", fmt.Sprintf("the login shell prints text (%q); mpiexec ignores it, but scp and rsync fail", line),
-		"print only in interactive shells: in its ~/.bashrc put the output inside: case $- in *i*) ... ;; esac")}
+		"print only in interactive shells: in ~/.bashrc, put the output inside: case $- in *i*) ... ;; esac")}
 }
 
 // checkClock compares the host's clock with the clock of this machine. It allows for the time between the request
@@ -161,7 +161,7 @@ func checkClock(c job.HostDiagnosis) []Finding {
 	if c.Skew < 0 {
 		direction = "behind"
 	}
-	return []Finding{newFinding(c, Warning, "clock", fmt.Sprintf("its clock is %v %s ours", max(c.Skew, -c.Skew).Round(time.Second), direction),
+	return []Finding{newFinding(c, Warning, "clock", fmt.Sprintf("the clock of the host is %v %s the clock of this machine", max(c.Skew, -c.Skew).Round(time.Second), direction),
 		"set the clock, and synchronize it by NTP: timedatectl set-ntp true")}
 }
 
@@ -172,7 +172,7 @@ func checkDirAndProgram(c job.HostDiagnosis) (found []Finding) {
 			continue
 		}
 		if d.Remedy == "" {
-			d.Remedy = "copy it there, share its file system, or give its full path"
+			d.Remedy = "copy the program to the host, share its file system, or give its full path"
 		}
 		found = append(found, newFinding(c, Failure, d.Code, d.Text, d.Remedy))
 	}
@@ -216,7 +216,7 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	if c.Local {
 		remedy = "raise it in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started: "
 	}
-	return newFinding(c, Warning, "limit", fmt.Sprintf("a login may have only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+advised)
+	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit for a login is only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+advised)
 }
 
 // inUlimitUnit converts a limit to the unit in which the shell's ulimit prints it, which is KiB for sizes.
@@ -230,15 +230,15 @@ func inUlimitUnit(flag string, limit int64) int64 {
 func checkCgroup(c job.HostDiagnosis) (found []Finding) {
 	g := c.Diagnosis.Cgroup
 	if g.Processes >= 0 && g.Processes < minProcs {
-		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("its control group allows %d processes (pids.max)", g.Processes),
+		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("the control group of the login allows only %d processes (pids.max)", g.Processes),
 			"raise TasksMax of the user's slice, or --pids-limit of the container"))
 	}
 	if quota := c.Probe.CPUQuota; quota > 0 && quota < len(c.Probe.Topology.Cores) {
-		found = append(found, newFinding(c, Warning, "cpu-quota", fmt.Sprintf("its control group may use %d of %d cores at a time (cpu.max); mpiexec counts that many slots", quota, len(c.Probe.Topology.Cores)),
+		found = append(found, newFinding(c, Warning, "cpu-quota", fmt.Sprintf("the control group of the login may use only %d of %d cores at a time (cpu.max), so the host has that number of slots", quota, len(c.Probe.Topology.Cores)),
 			"raise CPUQuota of the user's slice, or --cpus of the container"))
 	}
 	if g.Memory >= 0 && g.Memory < minCgroupMemory {
-		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("its control group allows %s of memory (memory.max)", text.FormatBytes(g.Memory)),
+		found = append(found, newFinding(c, Warning, "cgroup", fmt.Sprintf("the control group of the login allows only %s of memory (memory.max)", text.FormatBytes(g.Memory)),
 			"raise MemoryMax of the user's slice, or --memory of the container"))
 	}
 	return found
@@ -251,11 +251,11 @@ func checkDevShm(c job.HostDiagnosis) []Finding {
 	remedy := "make it larger: mount -o remount,size=50% /dev/shm, or --shm-size for a container"
 	switch {
 	case s.Err != "":
-		return []Finding{newFinding(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs there: ranks on one node communicate through it")}
+		return []Finding{newFinding(c, Failure, "dev-shm", "/dev/shm: "+s.Err, "mount a tmpfs at /dev/shm: ranks on the same node communicate through it")}
 	case s.Total <= minDevShm:
-		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has only %s in total; ranks on one node communicate through it", text.FormatBytes(s.Total)), remedy)}
+		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has a size of only %s; ranks on the same node communicate through it", text.FormatBytes(s.Total)), remedy)}
 	case s.Free < max(need, minDevShm):
-		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has %s left", text.FormatBytes(s.Free)), "remove files of ended programs there (ls -l /dev/shm), or "+remedy)}
+		return []Finding{newFinding(c, Warning, "dev-shm", fmt.Sprintf("/dev/shm has only %s of free space", text.FormatBytes(s.Free)), "remove files of programs that have ended (ls -l /dev/shm), or "+remedy)}
 	}
 	return nil
 }
@@ -265,11 +265,11 @@ func checkDisks(c job.HostDiagnosis) (found []Finding) {
 		if s.Err != "" || s.Free >= minTemp || s.Total == 0 {
 			continue
 		}
-		found = append(found, newFinding(c, Warning, "disk-full", fmt.Sprintf("%s has %s left", s.Path, text.FormatBytes(s.Free)), "make room there"))
+		found = append(found, newFinding(c, Warning, "disk-full", fmt.Sprintf("%s has only %s of free space", s.Path, text.FormatBytes(s.Free)), "free space on that file system"))
 	}
 	for _, s := range c.Diagnosis.TempDirs {
 		if s.NoExec {
-			found = append(found, newFinding(c, Note, "noexec", fmt.Sprintf("no program can run from %s (it is mounted noexec)", s.Path), "store programs elsewhere; --stage chooses a folder that works"))
+			found = append(found, newFinding(c, Note, "noexec", fmt.Sprintf("programs in %s cannot run, because it is mounted noexec", s.Path), "store programs in another folder; --stage chooses a suitable folder"))
 		}
 	}
 	return found
@@ -284,20 +284,20 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 	if usable == 0 || usable >= c.Diagnosis.Online {
 		return nil
 	}
-	return []Finding{newFinding(c, Warning, "cpu-mask", fmt.Sprintf("a login may use %d of %d CPUs", usable, c.Diagnosis.Online),
-		"check taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd, may restrict it")}
+	return []Finding{newFinding(c, Warning, "cpu-mask", fmt.Sprintf("a login may use only %d of %d CPUs", usable, c.Diagnosis.Online),
+		"run taskset -pc $$ on the host; possible causes are a cpuset of the user's slice or container, and the CPU mask of sshd")}
 }
 
 // checkSSHServer checks sshd's limits on concurrent logins and on sessions per connection.
 func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 	e := c.Diagnosis
 	if e.MaxStartups > 0 && e.MaxStartups < minMaxStartups {
-		found = append(found, newFinding(c, Warning, "max-startups", fmt.Sprintf("its sshd drops logins beyond %d at a time (MaxStartups)", e.MaxStartups),
-			fmt.Sprintf("raise MaxStartups in its sshd_config to %d or more", minMaxStartups)))
+		found = append(found, newFinding(c, Warning, "max-startups", fmt.Sprintf("sshd on the host drops logins if there are more than %d at the same time (MaxStartups)", e.MaxStartups),
+			fmt.Sprintf("raise MaxStartups in sshd_config on the host to %d or more", minMaxStartups)))
 	}
 	if e.MaxSessions > 0 && e.MaxSessions < minMaxSessions {
-		found = append(found, newFinding(c, Warning, "max-sessions", fmt.Sprintf("its sshd allows %d session per connection (MaxSessions)", e.MaxSessions),
-			"raise MaxSessions in its sshd_config, if you share connections (ControlMaster)"))
+		found = append(found, newFinding(c, Warning, "max-sessions", fmt.Sprintf("sshd on the host allows only %d session for each connection (MaxSessions)", e.MaxSessions),
+			"if you share connections (ControlMaster), raise MaxSessions in sshd_config on the host"))
 	}
 	return found
 }
@@ -305,31 +305,31 @@ func checkSSHServer(c job.HostDiagnosis) (found []Finding) {
 func checkLedger(c job.HostDiagnosis) []Finding {
 	switch {
 	case c.Ledger.Err != "":
-		return []Finding{newFinding(c, Warning, "ledger", "CPUs are not protected from other jobs: "+c.Ledger.Err,
-			"let root own the directory with mode 1777, or use another: --ledger DIR")}
+		return []Finding{newFinding(c, Warning, "ledger", "other jobs may use the same CPUs: "+c.Ledger.Err,
+			"give the directory to root with mode 1777, or use another directory: --ledger DIR")}
 	case c.Diagnosis.Ledger.Err != "":
-		return []Finding{newFinding(c, Warning, "ledger", fmt.Sprintf("CPUs are not protected from other jobs: claims in %s: %s", c.Diagnosis.Ledger.Path, c.Diagnosis.Ledger.Err),
-			"let all users create files in that directory, or use another: --ledger DIR")}
+		return []Finding{newFinding(c, Warning, "ledger", fmt.Sprintf("other jobs may use the same CPUs: cannot use the claims in %s: %s", c.Diagnosis.Ledger.Path, c.Diagnosis.Ledger.Err),
+			"allow all users to create files in that directory, or use another directory: --ledger DIR")}
 	case c.Ledger.Notice != "":
-		return []Finding{newFinding(c, Warning, "ledger", c.Ledger.Notice, "remove it, or ask its user to; until then other jobs may use the CPUs of that user's jobs")}
+		return []Finding{newFinding(c, Warning, "ledger", c.Ledger.Notice, "remove the file, or ask its user to remove it; until then, other jobs may use the CPUs of this user's jobs")}
 	}
 	return nil
 }
 
 // checkHostName checks the host's own name and address, which other hosts may need to connect to the host.
 func checkHostName(c job.HostDiagnosis) []Finding {
-	remedy := "in its /etc/hosts, set the address of its name to its network address"
+	remedy := "in /etc/hosts on the host, set the address of its own name to its network address"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {
-		remedy = fmt.Sprintf("add to its /etc/hosts: %s %s", c.Diagnosis.Address, c.Probe.Hostname)
+		remedy = fmt.Sprintf("on the host, add this line to /etc/hosts: %s %s", c.Diagnosis.Address, c.Probe.Hostname)
 	}
 	switch {
 	case isLoopback(c.Diagnosis.Address) && !c.Local:
-		return []Finding{newFinding(c, Warning, "loopback", "the name leads to the loopback address "+c.Diagnosis.Address+" here, which other hosts do not reach",
+		return []Finding{newFinding(c, Warning, "loopback", "on this machine, the name of the host has the loopback address "+c.Diagnosis.Address+", which other hosts cannot reach",
 			"set its network address in /etc/hosts, or as HostName in the ssh configuration")}
 	case c.Diagnosis.OwnNameErr != "":
-		return []Finding{newFinding(c, Warning, "own-name", "its own name does not resolve there: "+c.Diagnosis.OwnNameErr, remedy)}
+		return []Finding{newFinding(c, Warning, "own-name", "the host cannot resolve its own name: "+c.Diagnosis.OwnNameErr, remedy)}
 	case len(c.Diagnosis.OwnAddresses) > 0 && !slices.ContainsFunc(c.Diagnosis.OwnAddresses, func(a string) bool { return !isLoopback(a) }):
-		return []Finding{newFinding(c, Warning, "own-name", fmt.Sprintf("its own name resolves to %s there; some MPI libraries pass that address to their peers", c.Diagnosis.OwnAddresses[0]), remedy)}
+		return []Finding{newFinding(c, Warning, "own-name", fmt.Sprintf("on the host, its own name has the address %s; some MPI libraries use this address to connect ranks", c.Diagnosis.OwnAddresses[0]), remedy)}
 	}
 	return nil
 }

@@ -115,19 +115,19 @@ func (r Report) WithRefusal(err error) Report {
 // remedies maps error codes of packages transport and sshx to advice for the user. It is used for failures that
 // have no advice of their own.
 var remedies = map[string]string{
-	"unknown-name": "check the spelling, or give it a HostName in the ssh configuration, or a line in /etc/hosts",
-	"unreachable":  "check that it is switched on (ping, ip route) and that no firewall drops packets to its ssh port",
-	"refused":      "start sshd there, or set its port in the ssh configuration: Port N",
-	"busy":         "raise MaxStartups in its sshd_config, or lower --fanout",
-	"mismatch":     "to see what its sshd offers: ssh -vv HOST true; update the older side",
-	"session":      "to see what its login shell does: ssh HOST /bin/sh -c true",
-	"lost":         "try again with -vv; its sshd logs to the system log why it ends connections",
+	"unknown-name": "check the spelling of the name, or add the host to the ssh configuration (HostName) or to /etc/hosts",
+	"unreachable":  "check that the host is switched on (ping, ip route) and that no firewall drops packets to its ssh port",
+	"refused":      "start sshd on the host, or set its port in the ssh configuration: Port N",
+	"busy":         "raise MaxStartups in sshd_config on the host, or lower --fanout",
+	"mismatch":     "to see the algorithms of sshd: ssh -vv HOST true; update the older of client and server",
+	"session":      "to see what the login shell does: ssh HOST /bin/sh -c true",
+	"lost":         "try again with -vv; the system log of the host has the reasons for which sshd ends connections",
 	"config":       "correct that line, or use -launcher-exec ssh",
-	"missing":      "install it there, or give its full path",
+	"missing":      "install the program on the host, or give its full path",
 }
 
 // defaultRemedy is the advice for all failures that are not in remedies and have no advice of their own.
-const defaultRemedy = "run with -vv to see the last step"
+const defaultRemedy = "run mpiexec with -vv to see the last step"
 
 // newFinding returns a finding of one host.
 func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) Finding {

@@ -50,17 +50,17 @@ var cases = []struct {
 	{"noise", func(c *job.HostDiagnosis) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec ignores it, but scp and rsync fail`, "$-"},
 	{"long noise", func(c *job.HostDiagnosis) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec ignores it, but scp and rsync fail`, ""},
 	{"a typo in node.toml", func(c *job.HostDiagnosis) {
-		c.Diagnosis.Rules = job.AdminRules{Forbidden: "runs no jobs, because the rules of its administrator cannot be used: /etc/remshell/node.toml:1: bad", FileFault: true}
-	}, "failure node-file: runs no jobs, because the rules of its administrator cannot be used: /etc/remshell/node.toml:1: bad", "ask the administrator"},
+		c.Diagnosis.Rules = job.AdminRules{Forbidden: "the host runs no jobs, because mpiexec cannot read the rules of its administrator: /etc/remshell/node.toml:1: bad", FileFault: true}
+	}, "failure node-file: the host runs no jobs, because mpiexec cannot read the rules of its administrator: /etc/remshell/node.toml:1: bad", "ask the administrator"},
 	{"a typo where the cluster file runs no jobs", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.NoJobs, c.Diagnosis.Rules = true, job.AdminRules{Forbidden: "runs no jobs, bad", FileFault: true}
 	}, "failure node-file: runs no jobs, bad", "belongs to root"},
-	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "is reserved for other users (f)" }, "failure barred: is reserved for other users (f)", "do not use this host"},
+	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "the host is reserved for other users (f)" }, "failure barred: the host is reserved for other users (f)", "do not use this host"},
 	{"drained", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "is drained by root", true
 	}, "failure barred: is drained by root", "as root there: mpijob undrain root@HOST"},
 	{"a front end", func(c *job.HostDiagnosis) {
-		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "runs no jobs (f)", true
+		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "the host runs no jobs (f)", true
 	}, "", ""},
 	{"a name that nobody has", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "numeric ID"},
 	{"no account", func(c *job.HostDiagnosis) {
@@ -71,34 +71,34 @@ var cases = []struct {
 	}, "warning home: none", "mount it"},
 	{"all is claimed", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1}}}}, {Job: "j2", UID: 7, Ranks: []job.ClaimedRank{{CPUs: []int{6}}, {CPUs: []int{3, 7}}}}}
-	}, "warning claimed: other jobs use all of its CPUs: job j1 of ann and 1 more", "--ps b"},
+	}, "warning claimed: other jobs use all CPUs of the host: job j1 of ann and 1 more", "--ps b"},
 	{"half is claimed", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", User: "ann", Ranks: []job.ClaimedRank{{CPUs: []int{0, 1, 4, 5, 2}}}}}
 	}, "", ""},
 	{"claimed for one job alone", func(c *job.HostDiagnosis) {
 		c.Ledger.Claims = []job.Claim{{Job: "j1", UID: 7, Exclusive: true}}
-	}, "warning claimed: other jobs use all of its CPUs: job j1 of uid 7", "--wait"},
-	{"claims cannot be made", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" }, "warning ledger: CPUs are not protected from other jobs: claims in /var/tmp: read-only file system", "--ledger"},
-	{"no room for claims", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has 1 MiB left", "room"},
+	}, "warning claimed: other jobs use all CPUs of the host: job j1 of uid 7", "--wait"},
+	{"claims cannot be made", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Err = "read-only file system" }, "warning ledger: other jobs may use the same CPUs: cannot use the claims in /var/tmp: read-only file system", "--ledger"},
+	{"no room for claims", func(c *job.HostDiagnosis) { c.Diagnosis.Ledger.Free = 1 << 20 }, "warning disk-full: /var/tmp has only 1 MiB of free space", "free space"},
 	{"an MPI that hangs across hosts", func(c *job.HostDiagnosis) {
 		c.Diagnosis.MPILibrary = job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
 	},
 		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished" +
 			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, the call fails", "another MPI"},
-	{"clock ahead", func(c *job.HostDiagnosis) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: its clock is 1m30s ahead of ours", "NTP"},
-	{"clock behind", func(c *job.HostDiagnosis) { c.Skew = -5 * time.Second }, "warning clock: its clock is 5s behind ours", "NTP"},
+	{"clock ahead", func(c *job.HostDiagnosis) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: the clock of the host is 1m30s ahead of the clock of this machine", "NTP"},
+	{"clock behind", func(c *job.HostDiagnosis) { c.Skew = -5 * time.Second }, "warning clock: the clock of the host is 5s behind the clock of this machine", "NTP"},
 	{"clock, but nobody knows", func(c *job.HostDiagnosis) { c.Skew, c.SkewError = 5*time.Second, 4*time.Second }, "", ""},
 	{"directory", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Dir = job.Defect{Code: "directory", Text: "no /w", Remedy: "-wdir"}
 	}, "failure directory: no /w", "-wdir"},
-	{"program", func(c *job.HostDiagnosis) { c.Diagnosis.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy it there"},
-	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: a login may have only 256 of open files (ulimit -Hn)", "at least 1024"},
-	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: a login may have only 256 of open files (ulimit -n)", "at least 1024"},
+	{"program", func(c *job.HostDiagnosis) { c.Diagnosis.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy the program"},
+	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: the limit for a login is only 256 of open files (ulimit -Hn)", "at least 1024"},
+	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: the limit for a login is only 256 of open files (ulimit -n)", "at least 1024"},
 	{"few open files, but more may be had", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Soft = 256 }, "", ""},
-	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: a login may have only 100 of processes (ulimit -u)", "at least 512"},
-	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: a login may have only 512 KiB of stack (ulimit -Hs)", "at least 1024"},
-	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: a login may have only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
-	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: a login may have only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
+	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: the limit for a login is only 100 of processes (ulimit -u)", "at least 512"},
+	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: the limit for a login is only 512 KiB of stack (ulimit -Hs)", "at least 1024"},
+	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: the limit for a login is only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
+	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: the limit for a login is only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
 	{"a speed of another machine", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
 		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedNominal}
@@ -116,26 +116,26 @@ var cases = []struct {
 	{"a network that is not there to be taken away", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Networks, c.Diagnosis.Attributes.Networks = []string{"via", "-ib"}, []string{"ethernet"}
 	}, "warning label: the cluster file sets networks to -ib, but the node reports ethernet", "networks"},
-	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: its control group allows 100 processes (pids.max)", "TasksMax"},
-	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: its control group may use 1 of 4 cores at a time (cpu.max); mpiexec counts that many slots", "--cpus"},
-	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: its control group allows 300 MiB of memory (memory.max)", "MemoryMax"},
-	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has only 64 MiB in total; ranks on one node communicate through it", "--shm-size"},
-	{"shm full", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Free = 1 << 20 }, "warning dev-shm: /dev/shm has 1 MiB left", "ls -l /dev/shm"},
+	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: the control group of the login allows only 100 processes (pids.max)", "TasksMax"},
+	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: the control group of the login may use only 1 of 4 cores at a time (cpu.max), so the host has that number of slots", "--cpus"},
+	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: the control group of the login allows only 300 MiB of memory (memory.max)", "MemoryMax"},
+	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has a size of only 64 MiB; ranks on the same node communicate through it", "--shm-size"},
+	{"shm full", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Free = 1 << 20 }, "warning dev-shm: /dev/shm has only 1 MiB of free space", "ls -l /dev/shm"},
 	{"no shm", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm = job.FileSystem{Err: "not there"} }, "failure dev-shm: /dev/shm: not there", "mount"},
-	{"full disk", func(c *job.HostDiagnosis) { c.Diagnosis.TempDirs[0].Free = 0 }, "warning disk-full: /tmp has 0 bytes left", "room"},
-	{"mask", func(c *job.HostDiagnosis) { c.Diagnosis.Online = 64 }, "warning cpu-mask: a login may use 8 of 64 CPUs", "taskset"},
-	{"MaxStartups", func(c *job.HostDiagnosis) { c.Diagnosis.MaxStartups = 1 }, "warning max-startups: its sshd drops logins beyond 1 at a time (MaxStartups)", "raise MaxStartups"},
-	{"MaxSessions", func(c *job.HostDiagnosis) { c.Diagnosis.MaxSessions = 1 }, "warning max-sessions: its sshd allows 1 session per connection (MaxSessions)", "ControlMaster"},
-	{"ledger", func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" }, "warning ledger: CPUs are not protected from other jobs: not sticky", "--ledger"},
+	{"full disk", func(c *job.HostDiagnosis) { c.Diagnosis.TempDirs[0].Free = 0 }, "warning disk-full: /tmp has only 0 bytes of free space", "free space"},
+	{"mask", func(c *job.HostDiagnosis) { c.Diagnosis.Online = 64 }, "warning cpu-mask: a login may use only 8 of 64 CPUs", "taskset"},
+	{"MaxStartups", func(c *job.HostDiagnosis) { c.Diagnosis.MaxStartups = 1 }, "warning max-startups: sshd on the host drops logins if there are more than 1 at the same time (MaxStartups)", "raise MaxStartups"},
+	{"MaxSessions", func(c *job.HostDiagnosis) { c.Diagnosis.MaxSessions = 1 }, "warning max-sessions: sshd on the host allows only 1 session for each connection (MaxSessions)", "ControlMaster"},
+	{"ledger", func(c *job.HostDiagnosis) { c.Ledger.Err = "not sticky" }, "warning ledger: other jobs may use the same CPUs: not sticky", "--ledger"},
 	{"a user's ledger is full", func(c *job.HostDiagnosis) { c.Ledger.Notice = "the list of jobs is incomplete: too much" }, "warning ledger: the list of jobs is incomplete: too much", "ask its user"},
-	{"own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "::1"} }, "warning own-name: its own name resolves to 127.0.1.1 there; some MPI libraries pass that address to their peers", "10.0.0.1 b"},
+	{"own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "::1"} }, "warning own-name: on the host, its own name has the address 127.0.1.1; some MPI libraries use this address to connect ranks", "10.0.0.1 b"},
 	{"own name, among others", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses = []string{"127.0.1.1", "10.0.0.1"} }, "", ""},
-	{"no own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = nil, "nowhere" }, "warning own-name: its own name does not resolve there: nowhere", "10.0.0.1 b"},
+	{"no own name", func(c *job.HostDiagnosis) { c.Diagnosis.OwnAddresses, c.Diagnosis.OwnNameErr = nil, "nowhere" }, "warning own-name: the host cannot resolve its own name: nowhere", "10.0.0.1 b"},
 	{"own name, reached at the loopback", func(c *job.HostDiagnosis) {
 		c.Local, c.Diagnosis.Address, c.Diagnosis.OwnAddresses = true, "127.0.0.1", []string{"127.0.1.1"}
 	},
-		"warning own-name: its own name resolves to 127.0.1.1 there; some MPI libraries pass that address to their peers", "set the address of its name to its network address"},
-	{"reached at the loopback", func(c *job.HostDiagnosis) { c.Diagnosis.Address = "127.0.1.1" }, "warning loopback: the name leads to the loopback address 127.0.1.1 here, which other hosts do not reach", "HostName"},
+		"warning own-name: on the host, its own name has the address 127.0.1.1; some MPI libraries use this address to connect ranks", "set the address of its own name to its network address"},
+	{"reached at the loopback", func(c *job.HostDiagnosis) { c.Diagnosis.Address = "127.0.1.1" }, "warning loopback: on this machine, the name of the host has the loopback address 127.0.1.1, which other hosts cannot reach", "HostName"},
 	{"MTU", func(c *job.HostDiagnosis) { c.Diagnosis.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, but on most hosts it is 1500", "ip link set eth0 mtu 1500"},
 	{"no route", func(c *job.HostDiagnosis) {
 		c.PeerProbes = []job.PeerProbe{{Peer: "a", Stage: "connect", Err: "no"}, {Peer: "c", Stage: "connect", Err: "no"}}
@@ -231,7 +231,7 @@ func TestDiagnoseOfTheLaunchingMachine(t *testing.T) {
 warning  this machine: HOME is not set
          set it
 
-warning  this machine: a login may have only 1048576 KiB of virtual memory (ulimit -v)
+warning  this machine: the limit for a login is only 1048576 KiB of virtual memory (ulimit -v)
          raise it in /etc/security/limits.conf, or with ulimit -v where mpiexec is started: unlimited
 
 warning  this machine: no agent
@@ -249,10 +249,10 @@ const wholeReport = `n[1-3]  4 cores with 8 threads, 64 GiB of memory, 32 GiB in
 n4      cannot be used
 
 failure  n4: connect: refused
-         start sshd there, or set its port in the ssh configuration: Port N
+         start sshd on the host, or set its port in the ssh configuration: Port N
 
-warning  n[1-2]: a login may use 8 of 64 CPUs
-         check taskset -pc $$ there; a cpuset of the user's slice or container, or the mask of its sshd, may restrict it
+warning  n[1-2]: a login may use only 8 of 64 CPUs
+         run taskset -pc $$ on the host; possible causes are a cpuset of the user's slice or container, and the CPU mask of sshd
 
 4 hosts, 3 reached: 1 failure, 1 warning
 `
@@ -308,7 +308,7 @@ func TestNextIsACommandForPrograms(t *testing.T) {
 	fine := Diagnose([]job.HostDiagnosis{healthy("a")}, nil)
 	fine.Next = "mpiexec -host a true"
 	failed := fine.WithRefusal(errors.New("no room"))
-	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nAfter correcting that, check again: mpiexec -host a true\n": failed} {
+	for text, r := range map[string]Report{"\nNext: mpiexec -host a true\n": fine, "\nAfter that, run the check again: mpiexec -host a true\n": failed} {
 		if !strings.HasSuffix(r.Text(0), text) || !strings.Contains(r.JSON(), `"next":"mpiexec -host a true"`) {
 			t.Errorf("no %q in\n%s%s", text, r.Text(0), r.JSON())
 		}

@@ -70,7 +70,7 @@ func compareMTUs(hosts []job.HostDiagnosis) (found []Finding) {
 	for _, c := range hosts {
 		if hasComparableMTU(c) && c.Diagnosis.MTU != usual {
 			found = append(found, newFinding(c, Warning, "mtu", fmt.Sprintf("the MTU of %s is %d, but on most hosts it is %d", c.Diagnosis.Interface, c.Diagnosis.MTU, usual),
-				fmt.Sprintf("make them equal: ip link set %s mtu %d", c.Diagnosis.Interface, usual)))
+				fmt.Sprintf("set the same MTU on all hosts: ip link set %s mtu %d", c.Diagnosis.Interface, usual)))
 		}
 	}
 	return found

@@ -51,7 +51,7 @@ func (r Report) Text(width int) string {
 	switch {
 	case r.Next == "":
 	case r.WorstLevel() == Failure:
-		b.WriteString("After correcting that, check again: " + r.Next + "\n")
+		b.WriteString("After that, run the check again: " + r.Next + "\n")
 	default:
 		b.WriteString("Next: " + r.Next + "\n")
 	}
@@ -125,7 +125,7 @@ func describeHost(c job.HostDiagnosis) string {
 	}
 	if c.Diagnosis.PMIOffer != "" {
 		offer, why, _ := strings.Cut(c.Diagnosis.PMIOffer, " ")
-		parts = append(parts, "the program is offered "+job.PMIOffer(offer).Description()+" "+format.EscapeSentence(why))
+		parts = append(parts, "the program gets PMI: "+job.PMIOffer(offer).Description()+" "+format.EscapeSentence(why))
 	}
 	if c.Local {
 		parts = append(parts, "this machine")

@@ -44,7 +44,7 @@ func NodeChoice(v JobView) string {
 		heads = append(heads, "neighbouring nodes ("+string(c.Contiguous)+")")
 	}
 	if v.Request.Balance {
-		heads = append(heads, "speeds that differ least")
+		heads = append(heads, "hosts of similar speed")
 	}
 	if heads != nil {
 		fmt.Fprintln(&b, strings.Join(heads, "; "))

@@ -135,7 +135,7 @@ func formatApps(v JobView) string {
 		on += ", sharing CPUs"
 	}
 	if v.Plan.Exclusive {
-		on += ", no other job on the nodes"
+		on += ", the nodes run no other job"
 	}
 	var lines textTable
 	for i, app := range v.Request.Apps {
@@ -148,7 +148,7 @@ func formatApps(v JobView) string {
 			need += " by " + app.CPUsPerRankOrigin
 		}
 		if app.AllCPUs {
-			need = "all free CPUs in equal parts"
+			need = "with equal parts of all free CPUs"
 		}
 		if app.GPUs > 0 {
 			need += ", " + text.Count(app.GPUs, "GPU") + " each"

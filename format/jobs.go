@@ -573,7 +573,7 @@ func (j *liveJob) formatStatus(l Ledger) string {
 	}
 	b.WriteString(t.String())
 	if j.Missing > 0 {
-		fmt.Fprintf(&b, "  and %s, not asked\n", text.Count(j.Missing, "more node"))
+		fmt.Fprintf(&b, "  and %s, which did not report\n", text.Count(j.Missing, "more node"))
 	}
 	return b.String()
 }

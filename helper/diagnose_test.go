@@ -15,7 +15,7 @@ func TestDiagnoseThisMachine(t *testing.T) {
 	k := newTestHelper(t)
 	k.conn.Send(&wire.Diagnose{Dir: "/", Program: "sh", Path: "/bin", Address: "127.0.0.1"})
 	e := receive[*wire.Diagnosed](k).Diagnosis
-	if e.Online == 0 || len(e.Limits) != 7 || e.DevShm.Total == 0 || e.Interface != "lo" || e.MTU == 0 || e.ProgramPath != "/bin/sh" || e.PMIOffer != "both (not linked with an MPI library)" ||
+	if e.Online == 0 || len(e.Limits) != 7 || e.DevShm.Total == 0 || e.Interface != "lo" || e.MTU == 0 || e.ProgramPath != "/bin/sh" || e.PMIOffer != "both (the program is not linked with an MPI library)" ||
 		e.Dir.Text != "" || e.Program.Text != "" || e.Clock.IsZero() {
 		t.Errorf("exam %+v", e)
 	}

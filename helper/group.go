@@ -159,7 +159,7 @@ func (s *Session) cancelGroup(g *Group) {
 
 // errGroupCanceled is reported for a rank that was not started because another rank of its group could not
 // be started.
-var errGroupCanceled = rank.InternalError("not started, because another rank failed to start", "")
+var errGroupCanceled = rank.InternalError("the rank was not started, because another rank could not be started", "")
 
 // newPMI returns the PMI server for a group's ranks on this node.
 func (s *Session) newPMI(g *Group) *pmiserver.Server {

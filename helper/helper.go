@@ -144,7 +144,7 @@ func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 // ErrLeaveProcesses is returned by Serve if processes that ranks have left behind may keep running
 // (--leave-children). A helper with a reaper then exits with LeaveProcessesCode, which tells the reaper not
 // to end them.
-var ErrLeaveProcesses = errors.New("processes that the ranks started may keep running")
+var ErrLeaveProcesses = errors.New("child processes of the ranks may still be running")
 
 // LeaveProcessesCode is the helper's exit code for ErrLeaveProcesses. A helper has this exit code in no other
 // case.

@@ -70,7 +70,7 @@ func memoryDaemonHint(root fs.FS, bytes int64) string {
 		}
 		name := probe.ReadLine(root, path.Join("proc", e.Name(), "comm"))
 		if slices.Contains(memoryDaemons, name) {
-			return fmt.Sprintf("the ranks used up to %d of the %d MiB of memory on this host, and %s kills processes when memory is short; see the log of %[3]s", bytes>>20, total>>20, name)
+			return fmt.Sprintf("the ranks used up to %d of the %d MiB of memory on this host, and %s kills processes if there is too little memory; see the log of %[3]s", bytes>>20, total>>20, name)
 		}
 	}
 	return ""

@@ -24,7 +24,7 @@ func TestHints(t *testing.T) {
 	const (
 		memory    = "out of memory: the kernel has killed a process of its control group"
 		processes = "out of processes: the kernel refused to start more processes or threads in its control group, whose limit is 20 (pids.max, TasksMax of systemd)"
-		daemon    = "the ranks used up to 4 of the 8 MiB of memory on this host, and earlyoom kills processes when memory is short; see the log of earlyoom"
+		daemon    = "the ranks used up to 4 of the 8 MiB of memory on this host, and earlyoom kills processes if there is too little memory; see the log of earlyoom"
 	)
 	before, unknown := proc.Denials{CgroupKills: 2, MachineKills: -1, Forks: 2}, proc.Denials{CgroupKills: -1, MachineKills: -1, Forks: -1}
 	now := proc.Denials{CgroupKills: 3, MachineKills: -1, Forks: 3}

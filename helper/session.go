@@ -217,7 +217,7 @@ func (s *Session) handleEvent(event any) {
 			s.endDisconnected(fmt.Errorf("the connection to mpiexec ended: %w", e.err))
 		}
 	case linkDeadEvent:
-		s.endDisconnected(fmt.Errorf("mpiexec could not be reached for %v", e.silent))
+		s.endDisconnected(fmt.Errorf("mpiexec did not reply for %v", e.silent))
 	case claimedEvent:
 		of := e.m.Supervision
 		s.stepLifecycle(lifecycle.Claimed{Group: e.m.Group.Name, Rules: lifecycle.Rules{Grace: of.Grace, LeaveProcesses: of.LeaveChildren},

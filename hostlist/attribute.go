@@ -105,7 +105,7 @@ func (a attr) setAlias(m *hostExpr) error {
 		return a.errorAt(a.from, a.to, "%q is not a host name", a.value)
 	}
 	if len(m.names) > 1 {
-		return a.errorAt(a.from, a.to, "one alias cannot name %d hosts", len(m.names))
+		return a.errorAt(a.from, a.to, "one alias cannot be used for %d hosts", len(m.names))
 	}
 	return a.setText(&m.Alias, a.value)
 }
@@ -145,7 +145,7 @@ func (a attr) setCount(n *int, noun string, limit int) error {
 	case err != nil:
 		return err
 	case *n != 0 && *n != value:
-		return a.errorAt(a.from, a.to, "the %s is given twice: %d and %d", noun, *n, value)
+		return a.errorAt(a.from, a.to, "the %s is given twice, as %d and %d", noun, *n, value)
 	}
 	*n = value
 	return nil

@@ -97,7 +97,7 @@ func (c *cursor) expandItem(start, end int) ([]string, error) {
 			return nil, c.errorAt(start+at, start+at+len(bad), "%q cannot be part of a host name", bad)
 		}
 		if word == "" || len(word) > maxName {
-			return nil, c.errorAt(start, end, "a number or word is missing in the brackets, or too long")
+			return nil, c.errorAt(start, end, "a number or word in the brackets is missing or too long")
 		}
 		return []string{word}, nil
 	}
@@ -113,7 +113,7 @@ func (c *cursor) expandItem(start, end int) ([]string, error) {
 	case !allDigits(low) || !allDigits(high):
 		return nil, c.errorAt(start, end, "%q is not a range of numbers", word)
 	case high[0] == '0' && len(high) != len(low):
-		return nil, c.errorAt(start, end, "the ends of %q have different widths", word)
+		return nil, c.errorAt(start, end, "the two ends of the range %q have different numbers of digits", word)
 	}
 	return c.expandRange(start, end, low, high, step)
 }

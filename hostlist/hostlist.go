@@ -197,11 +197,11 @@ func (p *parser) readFile(name string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(data) > maxFile:
-		return "", errors.New("too large for a host file")
+		return "", errors.New("the file is too large for a host file")
 	}
 	text := string(data)
 	if strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff") {
-		return "", errors.New("written in UTF-16; save it as UTF-8 or plain text")
+		return "", errors.New("the file is written in UTF-16; save it as UTF-8 or plain text")
 	}
 	return strings.TrimPrefix(text, "\ufeff"), nil
 }

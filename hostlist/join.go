@@ -18,7 +18,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	excluded := excludedHosts(entries)
 	for _, e := range entries {
 		if e.IsRelative() {
-			errs.addError(e.errorAt("%q refers to a node of a batch allocation, but there is no allocation here", e.Host))
+			errs.addError(e.errorAt("%q refers to a host of an allocation, but mpiexec does not run inside an allocation", e.Host))
 			continue
 		}
 		if e.Exclude || excluded[nameKey(e.Host)] || excluded[nameKey(e.Label())] {
@@ -104,9 +104,9 @@ func (h *joinedHost) addMention(e Entry) error {
 	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
 	case counted && !hadCount:
-		return e.errorAt("host %q has a slot count here but none %s; give it in all places or in none", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has a slot count here but none %s; give it in both places or in none", e.Label(), seenFrom(h.firstMention, e))
 	case hadCount && !counted:
-		return e.errorAt("host %q has no slot count here but one %s; give it in all places or in none", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has no slot count here but one %s; give it in both places or in none", e.Label(), seenFrom(h.firstMention, e))
 	case counted:
 		h.Slots += e.Slots
 	default:
@@ -166,7 +166,7 @@ func (h *joinedHost) setOnce(e Entry, noun string, field *string, value string) 
 }
 
 func (h *joinedHost) conflictError(e Entry, noun, newValue, oldValue string) error {
-	return e.errorAt("host %q has %s=%s here and %s=%s %s; with alias= they could be two nodes",
+	return e.errorAt("host %q has %s=%s here and %s=%s %s; to use the host as two nodes, add alias=",
 		e.Label(), noun, newValue, noun, oldValue, seenFrom(h.firstMention, e))
 }
 

@@ -156,7 +156,7 @@ func (c *cursor) readName(m *hostExpr, start, limit int) (int, error) {
 			m.names = []string{a}
 			end := limit - len(after)
 			if after != "" && after[0] != ':' {
-				return 0, c.errorAt(end, limit, `":SLOTS" or nothing may follow an address`)
+				return 0, c.errorAt(end, limit, `only :SLOTS may follow an address`)
 			}
 			return end, nil
 		}

@@ -56,10 +56,10 @@ func (p *parser) parseHosts(c cursor) {
 			p.addError(c.errorAt(from, from+1, "a host name is missing before the comma"))
 			continue
 		case attrs:
-			p.addError(c.errorAt(from, c.pos, "%q comes after attributes; hosts come first", word))
+			p.addError(c.errorAt(from, c.pos, "%q comes after attributes; write hosts before attributes", word))
 			return
 		case words > 0 && c.isList && !comma:
-			p.addError(c.errorAt(from, c.pos, "separate hosts by commas here"))
+			p.addError(c.errorAt(from, c.pos, "hosts must be separated by commas"))
 			return
 		}
 		words++
@@ -85,7 +85,7 @@ func (p *parser) addMention(c *cursor, start int, hosts []hostExpr) (_ []hostExp
 		return hosts, true
 	}
 	if p.names += len(m.names); p.names > p.maxNames {
-		p.addError(m.errorAt("more than %d hosts in all", p.maxNames))
+		p.addError(m.errorAt("the list has more than %d hosts", p.maxNames))
 		return hosts, false
 	}
 	return append(hosts, m), true

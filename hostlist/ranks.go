@@ -126,7 +126,7 @@ func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 	}
 	for rank := l.First; rank <= l.Last; rank++ {
 		if line, twice := r.lineOfRank[rank]; twice {
-			return c.errorAt(from, c.pos, "rank %d is placed here and at line %d", rank, line)
+			return c.errorAt(from, c.pos, "rank %d is also placed at line %d", rank, line)
 		}
 		r.lineOfRank[rank] = c.line
 	}
@@ -229,7 +229,7 @@ func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 			return nil, err
 		}
 		if len(all)+len(items) > maxRank+1 {
-			return nil, c.errorAt(c.pos, c.pos+size, "more than %d ranks in all", maxRank+1)
+			return nil, c.errorAt(c.pos, c.pos+size, "the file has more than %d ranks", maxRank+1)
 		}
 		all = append(all, items...)
 		if c.pos += size; c.pos >= end {
@@ -262,7 +262,7 @@ func (c *cursor) readMapItem(begin, end int, block bool) ([]NodeIndex, error) {
 		numbers[i] = n
 	}
 	if numbers[1]*numbers[2] > maxRank+1 {
-		return nil, c.errorAt(begin, end, "more than %d ranks in all", maxRank+1)
+		return nil, c.errorAt(begin, end, "the file has more than %d ranks", maxRank+1)
 	}
 	if numbers[1]*numbers[2] == 0 {
 		return nil, c.errorAt(begin, end, "the block %s has no ranks", word)

@@ -78,8 +78,8 @@ func TestRankMaps(t *testing.T) {
 		"(0,1,1)0":                  "8: a comma is missing between the items",
 		"(0,0,1)":                   "1: the block (0,0,1) has no ranks",
 		"(0,1048576,1048576)":       "1: \"(0,1048576,1048576)\" is not the number of a node, nor a block (start,nodes,ranks)",
-		"(0,1048575,1048575)":       "1: more than 1048576 ranks in all",
-		"(0,1,1048575),0,0":         "17: more than 1048576 ranks in all",
+		"(0,1048575,1048575)":       "1: the file has more than 1048576 ranks",
+		"(0,1,1048575),0,0":         "17: the file has more than 1048576 ranks",
 		"(vector,(0,2,1),(0,2,1)":   "17: \"(0,2,1\" is not a block (start,nodes,ranks)",
 		"(vector,(0,2,1)),(0,2,1))": "16: a comma is missing between the items",
 	} {

@@ -25,7 +25,7 @@ func (e Entry) IsRelative() bool { return strings.HasPrefix(e.Host, "+") }
 func (c *cursor) readRelativeName(m *hostExpr, start, limit int) (int, error) {
 	word := strings.ToLower(c.text[start:limit])
 	if !c.allowsRelative {
-		return 0, c.errorAt(start, limit, "%q refers to a node of a batch allocation, but there is no allocation here", c.text[start:limit])
+		return 0, c.errorAt(start, limit, "%q refers to a host of an allocation, but mpiexec does not run inside an allocation", c.text[start:limit])
 	}
 	end := limit
 	if i := strings.IndexByte(word, ':'); i >= 0 && word[:i] != "+e" { // slots, user and address follow
@@ -91,7 +91,7 @@ func (e Entry) resolveRelative(allocation []Entry, usedHosts map[string]bool) ([
 	n := len(allocation)
 	switch {
 	case n == 0:
-		return nil, e.errorAt("%q refers to a node of a batch allocation, but there is no allocation here", e.Host)
+		return nil, e.errorAt("%q refers to a host of an allocation, but mpiexec does not run inside an allocation", e.Host)
 	case index >= n:
 		return nil, e.errorAt("%q is not in the allocation, which has %d nodes, counted from 0", e.Host, n)
 	case index >= 0:

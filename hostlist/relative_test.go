@@ -78,7 +78,7 @@ func TestRelativeNamesAreNoHosts(t *testing.T) {
 		"outside an allocation": errOf(hostlist.Resolve(entries, nil)),
 		"elsewhere":             errOf(hostlist.Parse("PSI_HOSTS", "+n0")),
 	} {
-		if err == nil || !strings.Contains(err.Error(), `"+n0" refers to a node of a batch allocation, but there is no allocation here`) {
+		if err == nil || !strings.Contains(err.Error(), `"+n0" refers to a host of an allocation, but mpiexec does not run inside an allocation`) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

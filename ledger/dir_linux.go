@@ -118,7 +118,7 @@ func makeDir(dir string) error {
 func checkDir(owner, uid int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != uid:
-		return fmt.Errorf("belongs to uid %d, must belong to root", owner)
+		return fmt.Errorf("the directory belongs to uid %d, but must belong to root", owner)
 	case mode&0o022 != 0 && mode&unix.S_ISVTX == 0:
 		return fmt.Errorf("mode %04o: other users may write to it, and it is not sticky; it must be 1777", mode&0o7777)
 	}

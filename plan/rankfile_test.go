@@ -95,8 +95,8 @@ func TestFixedUnavailable(t *testing.T) {
 	for placement, want := range map[string]string{
 		"a/1": "ranks:1:1: rank 0: CPU 1 of a is in use by another job",
 		"b/0": "ranks:1:1: rank 0 cannot run on b: unreachable: no answer",
-		"c/0": "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
-		"c":   "ranks:1:1: rank 0 cannot run on c: used exclusively by another job",
+		"c/0": "ranks:1:1: rank 0 cannot run on c: another job uses the host exclusively",
+		"c":   "ranks:1:1: rank 0 cannot run on c: another job uses the host exclusively",
 	} {
 		req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, FixedPlacements: parseFixedPlacements(t, placement)}, cluster("a:2 b:2 c:2"))
 		snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{1}}

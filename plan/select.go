@@ -51,7 +51,7 @@ var staticChecks = []nodeCheck{
 	{"out", func(s *candidate, w *requirement) string { return s.ExcludedWhy }},
 	{"administrator", func(s *candidate, w *requirement) string { return s.ClosedWhy }},
 	{"runjobs-off", func(s *candidate, w *requirement) string {
-		return reasonUnless(!s.NoJobs, "it runs no jobs (runJobs = no)")
+		return reasonUnless(!s.NoJobs, "the host runs no jobs (runJobs = no)")
 	}},
 	{"user", func(s *candidate, w *requirement) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
@@ -97,7 +97,7 @@ var probeChecks = []nodeCheck{
 	}},
 	gpuCheck,
 	{"exclusive-by-other", func(s *candidate, w *requirement) string {
-		return reasonUnless(!s.ExclusivelyHeld, "used exclusively by another job")
+		return reasonUnless(!s.ExclusivelyHeld, "another job uses the host exclusively")
 	}},
 	{"not-idle", func(s *candidate, w *requirement) string {
 		idle := s.Ranks == s.OwnRanks && (s.OwnRanks > 0 || len(s.busy) == 0)

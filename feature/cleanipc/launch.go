@@ -35,7 +35,7 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 		j.Env.Log.Info().Str("node", n.Name()).Msg(formatFreed(freed, j.GroupFirsts))
 	}
 	if m.Semaphores > 0 {
-		j.Env.Log.Info().Str("node", n.Name()).Msgf("%s that you created since the job began still exist; ipcs -s lists them", text.Count(m.Semaphores, "semaphore set"))
+		j.Env.Log.Info().Str("node", n.Name()).Msgf("%s that you created after the start of the job still exist; to list them: ipcs -s", text.Count(m.Semaphores, "semaphore set"))
 	}
 }
 

@@ -73,7 +73,7 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 		return nil
 	}
 	if c.waitsForCheckpoint(r) {
-		c.job.Reply(r, job.ReplyAccepted, "the job is writing a checkpoint; it is suspended after that")
+		c.job.Reply(r, job.ReplyAccepted, "the job is writing a checkpoint; mpiexec suspends the job after that")
 		return nil
 	}
 	return c.job.Serve(r)

@@ -58,7 +58,7 @@ func (s *Setting) UnmarshalText(text []byte) error {
 		case *part != "":
 			return fmt.Errorf("%s is given twice", settingKeys[i].name)
 		case value == "":
-			return fmt.Errorf("%s has no value; %s=any allows all", settingKeys[i].name, settingKeys[i].name)
+			return fmt.Errorf("%s has no value; %s=any removes the restriction", settingKeys[i].name, settingKeys[i].name)
 		}
 		*part = value
 	}
@@ -136,7 +136,7 @@ func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs) (job.N
 func settingsText(s job.NodeSettings) string {
 	lines := s.Lines()
 	if lines == nil {
-		return "is not drained, and has no restriction (mpijob allow)"
+		return "the host is not drained, and has no restriction of mpijob allow"
 	}
 	return strings.Join(lines, "; it ")
 }

@@ -31,7 +31,7 @@ func TestSetting(t *testing.T) {
 		"maxproc=0":                         "{  0}",
 		"":                                  "no setting is given; allowed: users=NAMES, groups=NAMES, maxproc=N",
 		"user=alice":                        `"user=alice" is not a setting; allowed: users=`,
-		"users=":                            "users has no value; users=any allows all",
+		"users=":                            "users has no value; users=any removes the restriction",
 		"users=a users=b":                   "users is given twice",
 		"users=a,,b":                        `"" is no name of a user`,
 		"maxproc=-1":                        "maxproc=-1 is neither a number from 0 to 1000000 nor any",
@@ -54,7 +54,7 @@ func TestChange(t *testing.T) {
 		change Change
 		want   string // the text of the settings, or of the error
 	}{
-		{Change{Undrain: true}, "is not drained, and has no restriction (mpijob allow)"},
+		{Change{Undrain: true}, "the host is not drained, and has no restriction of mpijob allow"},
 		{Change{Drain: true, Reason: "disk"}, "is drained by root since 2026-11-27 11:40: disk"},
 		{Change{Drain: true}, "is drained by root since 2026-11-27 11:40: disk"},
 		{Change{Drain: true, Reason: "power"}, "is drained by root since 2026-11-27 11:40: power"},
@@ -64,7 +64,7 @@ func TestChange(t *testing.T) {
 		{Change{Setting: Setting{Users: "alice,12", Groups: "chem"}}, "runs jobs only of users alice, 12 in groups chem, at most 1 process at a time (mpijob allow)"},
 		{Change{Setting: Setting{Users: "bob"}}, `nobody is called "bob"`},
 		{Change{Setting: Setting{Users: "any", MaxProcs: "any"}}, "runs jobs only of groups chem (mpijob allow)"},
-		{Change{Setting: Setting{Groups: "any"}}, "is not drained, and has no restriction (mpijob allow)"},
+		{Change{Setting: Setting{Groups: "any"}}, "the host is not drained, and has no restriction of mpijob allow"},
 	} {
 		changed, err := test.change.apply(s, now, people)
 		got := settingsText(changed)

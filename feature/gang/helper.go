@@ -66,7 +66,7 @@ func (t *nodeTurns) begin(m *wire.Prepare) {
 		t.schedule.noteClaims(parties)
 		t.apply()
 	}, func(err error) {
-		t.session.Send(&wire.Log{Warning: true, Text: "jobs that share its CPUs are not noticed any more: " + err.Error()})
+		t.session.Send(&wire.Log{Warning: true, Text: "the host no longer detects other jobs that share its CPUs: " + err.Error()})
 		t.schedule.noteClaims(t.schedule.here)
 		t.apply()
 	})

@@ -127,7 +127,7 @@ func (t *jobTurns) tell() {
 		}
 	}
 	slices.Sort(jobs)
-	line := "gang: sharing CPUs with no other job"
+	line := "gang: the job shares its CPUs with no other job"
 	if n := len(slices.Compact(jobs)); n > 0 {
 		line = fmt.Sprintf("gang: sharing CPUs of %s with %s, in turns of %v", hostlist.FoldBrief(nodes), text.Count(n, "other job"), t.job.Plan.Gang.Slice)
 	} else if t.told == "" {

@@ -51,7 +51,7 @@ var hostLength = wire.Length{Name: "host", Max: 4 << 10}
 func newScope(o Options) (*Scope, error) {
 	switch {
 	case o.Names == ofJob && o.NameServer != "":
-		return nil, &usererr.Error{Text: "-nameserver is for names of several jobs, and --names job has those of this job", Remedy: "leave out --names job"}
+		return nil, &usererr.Error{Text: "-nameserver cannot be used with --names job, which keeps names within one job", Remedy: "leave out --names job"}
 	case o.Names == ofUser, o.Names == ofAll, o.NameServer != "":
 		return &Scope{AnyUser: o.Names == ofAll, Host: o.NameServer}, nil
 	}

@@ -237,7 +237,7 @@ func (p *place) hosts() ([]job.NodeDef, error) {
 	case p.scope.Host == "" && len(queueHosts) > 0:
 		return queueHosts, nil
 	case p.job.Env.FindHosts == nil:
-		return nil, errors.New("hosts cannot be named here")
+		return nil, errors.New("this job cannot use other hosts")
 	}
 	name := p.scope.Host
 	if name == "" {
@@ -245,7 +245,7 @@ func (p *place) hosts() ([]job.NodeDef, error) {
 	}
 	hosts, err := p.job.Env.FindHosts(name)
 	if err == nil && len(hosts) != 1 {
-		err = fmt.Errorf("-nameserver %s names %d hosts, must be one", format.EscapeField(name), len(hosts))
+		err = fmt.Errorf("-nameserver %s must name one host, not %d", format.EscapeField(name), len(hosts))
 	}
 	return hosts, err
 }

@@ -139,7 +139,7 @@ func TestNewScope(t *testing.T) {
 		{Options{Names: "all"}, "{AnyUser:true Host:}"},
 		{Options{NameServer: "n1"}, "{AnyUser:false Host:n1}"},
 		{Options{NameServer: "n1", Names: "all"}, "{AnyUser:true Host:n1}"},
-		{Options{NameServer: "n1", Names: "job"}, "-nameserver is for names of several jobs, and --names job has those of this job"},
+		{Options{NameServer: "n1", Names: "job"}, "-nameserver cannot be used with --names job, which keeps names within one job"},
 	} {
 		scope, err := newScope(test.o)
 		got := "none"

@@ -247,4 +247,4 @@ func (t *jobTrace) endAll() {
 var errGroupKilled = errors.New("another rank of the same spawn could not be started")
 
 // errUnknownEnd is the error of the open steps of ranks whose end was not reported.
-var errUnknownEnd = errors.New("the end of this rank was not reported")
+var errUnknownEnd = errors.New("mpiexec received no report about the end of this rank")

@@ -203,7 +203,7 @@ func TestOrdinaryUserPart(t *testing.T) {
 		t.Skip("run by TestAsAnOrdinaryUser")
 	}
 	roots := []string{filepath.Join(temp, "records")}
-	if _, err := makeFolder(roots, filepath.Join(temp, "open", newFolderName()), "job", false); err == nil || !strings.Contains(err.Error(), "every user may replace files in") {
+	if _, err := makeFolder(roots, filepath.Join(temp, "open", newFolderName()), "job", false); err == nil || !strings.Contains(err.Error(), "every user can replace files in") {
 		t.Errorf("in a folder that everybody may change: %v", err)
 	}
 	f, err := makeFolder(roots, filepath.Join(temp, "sticky", newFolderName()), "job", false)

@@ -124,13 +124,13 @@ func (s *spawner) checkMaySpawn(r *request) error {
 	case !s.job.State.MaySpawn(r.rank):
 		return launch.ErrJobEnding
 	case s.job.Request.SpawnHosts.None:
-		return &info.ForbiddenError{Text: fmt.Sprintf("spawns are not allowed (%s)", s.job.Request.SpawnHosts.Option)}
+		return &info.ForbiddenError{Text: fmt.Sprintf("MPI_Comm_spawn is not allowed (%s)", s.job.Request.SpawnHosts.Option)}
 	case len(r.parent.Nodes) > 1 && !r.parent.FirstFenceDone: // one node alone cannot start more ranks for all of them
 		return &info.ForbiddenError{Text: "no rank may spawn before the first barrier of its MPI_COMM_WORLD"}
 	case r.message.Fault != "":
 		return errors.New(r.message.Fault)
 	case len(s.waiting) >= maxWaitingSpawns:
-		return errors.New("too many spawns of this job are in progress")
+		return errors.New("too many spawn requests of this job are in progress")
 	}
 	return nil
 }
@@ -291,7 +291,7 @@ func (s *spawner) report(r *request, err error) {
 	case s.refusedReported > maxReportedRefusals:
 		return
 	case s.refusedReported == maxReportedRefusals:
-		lines = []string{"mpiexec does not report further refused spawns"}
+		lines = []string{"mpiexec does not report more refused spawn requests"}
 	}
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

@@ -117,8 +117,8 @@ func TestSpawnHosts(t *testing.T) {
 		{any, "host=here", "the job does not include here (--spawn-hosts any,localhost allows it)"},
 		{any, "host=alias", "the job does not include alias (--spawn-hosts any,localhost allows it)"},
 		{job.SpawnHosts{Any: true, List: host("here"), Option: "--spawn-hosts any,localhost"}, "host=here", "here now belongs to the job"},
-		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a: the spawn was refused: spawns are not allowed (--no-spawn)"},
-		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a: the spawn was refused: spawns are not allowed (--no-spawn)"},
+		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)"},
+		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)"},
 	} {
 		r := launchtest.NewPMIRun(1, "spawn 1 leaf "+test.key+"; say on", map[string]string{"leaf": "say leaf"}, "a:3", "b:3")
 		r.Req.SpawnHosts, r.Localhost = test.allow, "alias"
@@ -298,7 +298,7 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		return true
 	})}
 	result, err := r.Do(t)
-	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: mpiexec does not report further refused spawns\n") ||
+	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: mpiexec does not report more refused spawn requests\n") ||
 		strings.Count(r.Err.String(), "\n") != 100 {
 		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.Err.String())
 	}

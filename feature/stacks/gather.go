@@ -166,14 +166,14 @@ func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 	}
 	if len(p.Threads) == 0 {
 		gone := &trace.Thread{TID: p.pid, State: 'Z'}
-		return []rawThread{{rank: p.rank, thread: gone, main: true, note: "its process has ended"}}
+		return []rawThread{{rank: p.rank, thread: gone, main: true, note: "the process of the rank has ended"}}
 	}
 	for i := range p.Threads {
 		th := &p.Threads[i]
 		r := rawThread{rank: p.rank, thread: th, main: i == 0, note: note, python: p.python}
 		switch {
 		case th.Read && p.mapErr == nil && time.Now().After(deadline):
-			r.note = "no time was left to unwind it"
+			r.note = "there was not enough time to read the stack"
 		case th.Read && p.mapErr == nil:
 			mem := p.Memory(th)
 			r.frames = stack.Unwind(trace.Host, th.Registers, mem, p.mappings)
@@ -182,9 +182,9 @@ func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 				return stack.Fingerprint(trace.Host, th.Registers, mem, p.mappings, frame)
 			}
 		case note == "" && th.State != 'Z' && th.State != 'X':
-			r.note = "it could not be stopped"
+			r.note = "the process could not be stopped"
 			if p.mapErr != nil && !errors.Is(p.mapErr, unix.ENOENT) {
-				r.note = "its memory map cannot be read: " + p.mapErr.Error()
+				r.note = "the memory map of the process cannot be read: " + p.mapErr.Error()
 			}
 		}
 		threads = append(threads, r)

@@ -73,7 +73,7 @@ func (n *nodeStacks) gather() {
 		report, prints := gatherStacks(targets, deadline)
 		if len(ended) > 0 {
 			slices.Sort(ended)
-			report.Groups = append(report.Groups, job.StackGroup{Ranks: slices.Compact(ended), Threads: len(ended), State: job.StackEnded, Note: "its process has ended"})
+			report.Groups = append(report.Groups, job.StackGroup{Ranks: slices.Compact(ended), Threads: len(ended), State: job.StackEnded, Note: "the process of the rank has ended"})
 		}
 		report = wire.TruncateStacks(report, maxGroupsBytes)
 		s.Post(func() {

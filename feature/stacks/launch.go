@@ -72,7 +72,7 @@ const replyTime = 2 * time.Second
 // job, because a program's function names are private and all users could read the reply.
 func (s *gathering) serve(r control.Request) {
 	if r.Role == job.RoleAdministrator {
-		s.job.Reply(r, job.ReplyRefused, "stacks are shown to the user of the job and to root only")
+		s.job.Reply(r, job.ReplyRefused, "only the user of the job and root may see stacks")
 		return
 	}
 	ranks, err := parseRanks(r.Args, len(s.job.RankNodes().NodeOfRank))

@@ -52,7 +52,7 @@ func (h *fileSet) openGiven(r *setup.Run) error {
 		}
 	}
 	if len(h.staged) > job.MaxStagedFiles {
-		faults = append(faults, &usererr.Error{Text: fmt.Sprintf("--stage: %d files are too many; at most %d are allowed", len(h.staged), job.MaxStagedFiles), Remedy: "pack them into one file with tar"})
+		faults = append(faults, &usererr.Error{Text: fmt.Sprintf("--stage: there are %d files, but at most %d are allowed", len(h.staged), job.MaxStagedFiles), Remedy: "pack the files into one file with tar"})
 	}
 	if len(faults) > 0 {
 		return errors.Join(faults...)
@@ -119,7 +119,7 @@ func (h *fileSet) addFile(name, dir string) error {
 	switch {
 	case err != nil:
 	case info.IsDir():
-		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: the file is a directory", name), Remedy: "give the files in it, or pack it with tar"}
+		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: the file is a directory", name), Remedy: "give the files of the directory, or pack the directory with tar"}
 	case !info.Mode().IsRegular():
 		err = &usererr.Error{Text: fmt.Sprintf("--stage %s: the file is not a regular file", name)}
 	}

@@ -95,7 +95,7 @@ func folderProblem(err error) string {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		return "no room"
 	case errors.Is(err, unix.EROFS), errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "the folder cannot be written"
+		return "mpiexec cannot write to the folder"
 	}
 	return rank.WithoutPath(err).Error()
 }

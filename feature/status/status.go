@@ -120,7 +120,7 @@ func (s *states) reply() {
 	}
 	answer.Truncate()
 	if left := len(where.NodeOfRank) - len(answer.Ranks); left > 0 {
-		answer.Text = fmt.Sprintf("%s of %d are not shown", text.Count(left, "rank"), len(where.NodeOfRank))
+		answer.Text = fmt.Sprintf("mpiexec does not show %s of %d", text.Count(left, "rank"), len(where.NodeOfRank))
 	}
 	for _, to := range s.query.requesters {
 		one := answer

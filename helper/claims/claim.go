@@ -217,11 +217,11 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 	use := others.Occupancy()
 	switch {
 	case use.ExclusivelyHeld:
-		return &conflictError{"used exclusively by another job"}
+		return &conflictError{"another job uses the host exclusively"}
 	case mine.Exclusive && len(others.Mine) > 0:
-		return &conflictError{fmt.Sprintf("not idle: job %s runs there", others.Mine[0].Job)}
+		return &conflictError{fmt.Sprintf("the host is not idle: job %s runs there", others.Mine[0].Job)}
 	case mine.Exclusive && others.OtherUsersClaims > 0:
-		return &conflictError{fmt.Sprintf("not idle: job %s runs there", others.OtherJob)}
+		return &conflictError{fmt.Sprintf("the host is not idle: job %s runs there", others.OtherJob)}
 	case terms.MaxProcs >= 0 && most+len(mine.Ranks) > terms.MaxProcs:
 		return &conflictError{fmt.Sprintf("%d of at most %d processes running", most, terms.MaxProcs)}
 	}

@@ -79,7 +79,7 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 		answer.Err = err.Error()
 	}
 	if cut := answer.Truncate(m.MaxBytes); len(cut) > 0 && notice == "" {
-		notice = fmt.Sprintf("the list of jobs is incomplete: user %s has too many jobs", w.ledger.UserName(cut[0]))
+		notice = fmt.Sprintf("the list of jobs is incomplete, because user %s has too many jobs", w.ledger.UserName(cut[0]))
 	}
 	if answer.Settings, err = probe.ReadState(w.adminFiles.State); err != nil {
 		notice = cmp.Or(notice, "the settings of the node cannot be read: "+err.Error())
@@ -156,7 +156,7 @@ func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, 
 		}
 	}
 	if more := len(results) - maxEvictions; more > 0 {
-		texts = append(texts, fmt.Sprintf("removed or kept %d more entries of job %s that are not listed here", more, id))
+		texts = append(texts, fmt.Sprintf("job %[2]s has %[1]d more entries, which are not listed here", more, id))
 	}
 	return texts, heldStill
 }

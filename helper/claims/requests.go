@@ -222,7 +222,7 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	refused := func(text string) *wire.ControlReply { return &wire.ControlReply{State: job.ReplyRefused, Text: text} }
 	of := job.Key{Job: a.Job, UID: a.Owner}
 	if !dir.HasClaim(of) {
-		return refused(fmt.Sprintf("there is no job %s on this node", a.Job))
+		return refused(fmt.Sprintf("job %s does not run on this node", a.Job))
 	}
 	a.UID, a.User = os.Geteuid(), dir.UserName(os.Geteuid())
 	posted, err := dir.PostRequest(a)

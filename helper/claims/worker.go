@@ -208,7 +208,7 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	if m.WantGang {
 		var err error
 		if answer.Gang, err = probe.GangTerms(w.clusterFile); err != nil {
-			answer.Warnings = append(answer.Warnings[:min(len(answer.Warnings), job.MaxWarnings-1)], "gangs have the default slices: "+err.Error())
+			answer.Warnings = append(answer.Warnings[:min(len(answer.Warnings), job.MaxWarnings-1)], "gangs use the default slice, because the configuration cannot be read: "+err.Error())
 		}
 		parties = answer.Gang.Parties
 		answer.Clock = w.now()

@@ -134,9 +134,9 @@ func TestConflict(t *testing.T) {
 		{"the other shares", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(2)}, []job.Claim{{Job: "b", Shares: true, Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
 		{"only this one shares", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{two}, "CPU 2 was taken by another job"},
 		{"one of two others shares", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Shares: true, Ranks: claimed(2)}, []job.Claim{two, {Job: "c", Shares: true, Ranks: claimed(2)}}, "CPU 2 was taken by another job"},
-		{"alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, []job.Claim{two}, "not idle: job b runs there"},
-		{"another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
-		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1, IgnoreOthers: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "used exclusively by another job"},
+		{"alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0), Exclusive: true}, []job.Claim{two}, "the host is not idle: job b runs there"},
+		{"another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "another job uses the host exclusively"},
+		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1, IgnoreOthers: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "another job uses the host exclusively"},
 		{"room below maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 4}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
 		{"over maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 3}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
 		{"a GPU of another", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
@@ -265,14 +265,14 @@ func TestNodeFile(t *testing.T) {
 		most  int    // limit of ranks for the plan
 	}{
 		{"no limits", "", clean, 9, "", -1},
-		{"no jobs", `runJobs = "no"`, clean, 1, "runs no jobs (FILE)", -1},
+		{"no jobs", `runJobs = "no"`, clean, 1, "the host runs no jobs (FILE)", -1},
 		{"room", "maxproc = 2", clean, 2, "", 2},
-		{"no room", "maxproc = 2", clean, 3, "may run at most 2 processes at a time (FILE)", 2},
+		{"no room", "maxproc = 2", clean, 3, "the host may run at most 2 processes at a time (FILE)", 2},
 		{"a fault", "\nmaxproc = \"x\"", clean, 1, `FILE:2: maxproc: "x" is neither a number nor "any"`, -1},
-		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: belongs to uid 5, must belong to root", -1},
+		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: the file belongs to uid 5, but must belong to root", -1},
 		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: others than root may write to it", -1},
 		{"open to a group", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o664) }, 1, "FILE: mode 0664: others than root may write to it", -1},
-		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: is not a regular file", -1},
+		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: the file is not a regular file", -1},
 		{"none", "", func(_ *testing.T, file string) error { return os.Remove(file) }, 9, "", -1},
 	} {
 		file := filepath.Join(t.TempDir(), "node.toml")

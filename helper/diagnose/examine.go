@@ -186,7 +186,7 @@ func accountDefect(ctx context.Context) job.Defect {
 		return job.Defect{}
 	}
 	return job.Defect{Code: "account", Text: fmt.Sprintf("the host knows no account with uid %d", uid),
-		Remedy: fmt.Sprintf("check that the directory service, such as LDAP, answers: getent passwd %d; some programs need the name of their user", uid)}
+		Remedy: fmt.Sprintf("check the directory service (such as LDAP) with getent passwd %d; some programs need the name of the user", uid)}
 }
 
 // claimDirSpace describes the file system that contains the directory of claims. Err is set if this process

@@ -83,7 +83,7 @@ func CheckReplaceable(dir string) error {
 			return err
 		}
 		if info.Mode()&0o002 != 0 && info.Mode()&os.ModeSticky == 0 {
-			return fmt.Errorf("every user may replace files in %s", up)
+			return fmt.Errorf("every user can replace files in %s", up)
 		}
 		if up == "/" {
 			return nil

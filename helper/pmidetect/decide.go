@@ -15,7 +15,7 @@ const (
 )
 
 func (k Kind) String() string {
-	return [...]string{"neither an ELF file nor a script", "a script", "not linked with an MPI library", "statically linked", "the program file cannot be read"}[k]
+	return [...]string{"the program is neither an ELF file nor a script", "a script", "the program is not linked with an MPI library", "statically linked", "the program file cannot be read"}[k]
 }
 
 // A Finding is the result of examining a program.

@@ -117,7 +117,7 @@ func TestFind(t *testing.T) {
 			map[string]string{"/lib/libmpich.so.12": string(elfFile{Text: "PMIX_RANK", Data: "PMI_FD"}.bytes())},
 			"pmix (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
 		{"PMIx alone", elfFile{Needed: []string{"libpmix.so.2"}}, Search{}, nil, "pmix (libpmix.so.2 -> /lib/libpmix.so.2, PMIx)"},
-		{"no MPI", elfFile{Needed: []string{"libc.so.6", "libplain.so"}}, Search{}, nil, "both (not linked with an MPI library)"},
+		{"no MPI", elfFile{Needed: []string{"libc.so.6", "libplain.so"}}, Search{}, nil, "both (the program is not linked with an MPI library)"},
 		{"DT_RPATH comes before LD_LIBRARY_PATH", elfFile{Needed: []string{"libm.so"}, RPath: "/r"}, Search{LibraryPath: "/l"},
 			map[string]string{"/r/libm.so": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes()), "/l/libm.so": string(elfFile{}.bytes())},
 			"pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
@@ -142,7 +142,7 @@ func TestFind(t *testing.T) {
 		{"the ABI of MPI 5 is asked what it needs", elfFile{Needed: []string{"libmpi_abi.so.0"}}, Search{LibraryPath: "/o"},
 			map[string]string{"/o/libmpi_abi.so.0": string(elfFile{Needed: []string{"libmpich.so.12"}}.bytes())}, "pmi1 (libmpich.so.12 -> /lib/libmpich.so.12, MPICH)"},
 		{"needed in a circle", elfFile{Needed: []string{"libplain.so"}}, Search{},
-			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libplain.so"}}.bytes())}, "both (not linked with an MPI library)"},
+			map[string]string{"/usr/lib/libplain.so": string(elfFile{Needed: []string{"libplain.so"}}.bytes())}, "both (the program is not linked with an MPI library)"},
 		{"static, Open MPI", elfFile{Static: true, Text: "PMIX_NAMESPACE"}, Search{}, nil, "pmix (statically linked with PMIx)"},
 		{"static, MPICH", elfFile{Static: true, Text: strings.Repeat("-", searchStep-400) + "PMI_FD" + strings.Repeat("-", searchStep)}, Search{}, nil, "pmi1 (statically linked with PMI-1)"},
 		{"static, with the word where it can be written", elfFile{Static: true, Data: "PMI_FD"}, Search{}, nil, "both (statically linked, and no MPI library could be recognized in it)"},
@@ -159,8 +159,8 @@ func TestFilesThatAreNoPrograms(t *testing.T) {
 	d := world(map[string]string{"/script": "#!/bin/sh\n", "/text": "echo", "/empty": "", "/secret": "unreadable",
 		"/cut": string(elfFile{Needed: []string{"libmpi.so.40"}}.bytes()[:200])})
 	j := NewDetector(d)
-	for name, want := range map[string]string{"/script": "a script", "/text": "neither an ELF file nor a script", "/empty": "neither an ELF file nor a script",
-		"/secret": "the program file cannot be read", "/none": "the program file cannot be read", "/cut": "neither an ELF file nor a script"} {
+	for name, want := range map[string]string{"/script": "a script", "/text": "the program is neither an ELF file nor a script", "/empty": "the program is neither an ELF file nor a script",
+		"/secret": "the program file cannot be read", "/none": "the program file cannot be read", "/cut": "the program is neither an ELF file nor a script"} {
 		if v := j.Detect(name, Search{}); v.Offer != job.PMIOfferBoth || v.Why != want {
 			t.Errorf("%s: %s, want both (%s)", name, v, want)
 		}

@@ -29,7 +29,7 @@ const (
 )
 
 var (
-	errNotELF  = errors.New("not a 64-bit ELF file")
+	errNotELF  = errors.New("the program is not a 64-bit ELF file")
 	errDamaged = errors.New("damaged ELF file")
 )
 

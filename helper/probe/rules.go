@@ -130,9 +130,9 @@ func readIfRoots(f *os.File, err error, name string, limit int) (*string, error)
 	}
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return nil, fmt.Errorf("%s: is not a regular file", name)
+		return nil, fmt.Errorf("%s: the file is not a regular file", name)
 	case st.Uid != 0:
-		return nil, fmt.Errorf("%s: belongs to uid %d, must belong to root", name, st.Uid)
+		return nil, fmt.Errorf("%s: the file belongs to uid %d, but must belong to root", name, st.Uid)
 	case st.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", name, st.Mode&0o7777)
 	case st.Size > int64(limit):
@@ -148,7 +148,7 @@ const maxRanks = 1e6
 
 // Rules returns the rules that this node's administrator has set for the current user.
 func (f AdminFiles) Rules() job.AdminRules {
-	const unclear = "runs no jobs, because the rules of its administrator cannot be used: "
+	const unclear = "the host runs no jobs, because mpiexec cannot read the rules of its administrator: "
 	result := job.AdminRules{MaxRanks: -1}
 	rules, err := f.ReadRules()
 	if err == nil && f.Limits != "" {

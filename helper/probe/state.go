@@ -40,7 +40,7 @@ const stateOpenFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.
 // file.
 func parseState(fd int, err error, file string) (s job.NodeSettings, _ error) {
 	if err == unix.ELOOP {
-		return s, fmt.Errorf("%s: is a symbolic link, must be a file", file)
+		return s, fmt.Errorf("%s: must be a regular file, not a symbolic link", file)
 	}
 	if err != nil {
 		err = &fs.PathError{Op: "open", Path: file, Err: err}
@@ -55,7 +55,7 @@ func parseState(fd int, err error, file string) (s job.NodeSettings, _ error) {
 }
 
 // ErrNotRoot is returned if a user other than root tries to change the settings of a node.
-var ErrNotRoot = errors.New("only root may change them")
+var ErrNotRoot = errors.New("only root may change the settings of a host")
 
 // These are the names of files beside the StateFile. Only root can open the lock file, so no other user can
 // hold the lock.
@@ -94,7 +94,7 @@ func ChangeState(ctx context.Context, file string, change func(job.NodeSettings)
 		return none, err
 	}
 	if err := replaceState(dir, name, config.FormatState(s)); err != nil {
-		return none, fmt.Errorf("%s: cannot be written: %w", file, err)
+		return none, fmt.Errorf("%s: cannot write the file: %w", file, err)
 	}
 	return s, nil
 }
@@ -155,7 +155,7 @@ func lockState(ctx context.Context, dir int, path string) (unlock func(), err er
 		case <-time.After(lockPoll):
 			err = nil
 		case <-ctx.Done():
-			err = fmt.Errorf("%s: another process has held it locked too long", path)
+			err = fmt.Errorf("%s: another process has locked the file for too long", path)
 		}
 	}
 	unix.Close(fd)

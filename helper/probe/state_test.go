@@ -82,7 +82,7 @@ func TestChangeStateLocked(t *testing.T) {
 	defer unix.Close(fd)
 	ctx, done := context.WithTimeout(t.Context(), time.Millisecond)
 	defer done()
-	if _, err := ChangeState(ctx, file, addUser("b")); err == nil || !strings.Contains(err.Error(), "another process has held it locked") {
+	if _, err := ChangeState(ctx, file, addUser("b")); err == nil || !strings.Contains(err.Error(), "another process has locked the file") {
 		t.Error(err)
 	}
 }
@@ -109,11 +109,11 @@ func TestHostileState(t *testing.T) {
 		make func(file string) error
 		want string
 	}{
-		"link":     {func(file string) error { return os.Symlink("/etc/passwd", file) }, "is a symbolic link, must be a file"},
+		"link":     {func(file string) error { return os.Symlink("/etc/passwd", file) }, "must be a regular file, not a symbolic link"},
 		"FIFO":     {func(file string) error { return unix.Mkfifo(file, 0o644) }, "is not a regular file"},
 		"folder":   {func(file string) error { return os.Mkdir(file, 0o755) }, "is not a regular file"},
 		"large":    {func(file string) error { return os.WriteFile(file, make([]byte, 10<<20), 0o644) }, "has 10485760 bytes, more than 65536"},
-		"another":  {func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Chown(file, 12345, -1)) }, "belongs to uid 12345, must belong to root"},
+		"another":  {func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Chown(file, 12345, -1)) }, "the file belongs to uid 12345, but must belong to root"},
 		"writable": {func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Chmod(file, 0o664)) }, "mode 0664: others than root may write to it"},
 		"garbage":  {func(file string) error { return os.WriteFile(file, []byte("\x00\xff"), 0o644) }, "state.toml:1: "},
 	} {

@@ -66,7 +66,7 @@ func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	err = b.setCPUs(mask)
 	if isDenied(err) && !b.required {
 		b.denied = true
-		b.warn(fmt.Sprintf("cannot bind ranks to CPUs or memory: sched_setaffinity: %v (perhaps by the seccomp filter of a container); to silence this: --bind-to none", err))
+		b.warn(fmt.Sprintf("cannot bind ranks to CPUs or memory: sched_setaffinity: %v (perhaps by the seccomp filter of a container); to avoid this warning, use --bind-to none", err))
 		return nil, nil
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	b.actualCPUs = cpuNumbers(now)
 	if !slices.Equal(b.actualCPUs, cpus) && !b.warnedCPUs {
 		b.warnedCPUs = true
-		b.warn(fmt.Sprintf("cannot bind a rank to CPUs %s: the kernel allows only %s of them now, since its CPU set has changed",
+		b.warn(fmt.Sprintf("cannot bind a rank to CPUs %s: the kernel now allows only %s of these CPUs, because the CPU set of the rank has changed",
 			idset.Text(cpus), idset.Text(b.actualCPUs)))
 	}
 	return b.actualCPUs, nil

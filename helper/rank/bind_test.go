@@ -154,7 +154,7 @@ func TestBinderReportsANarrowedSet(t *testing.T) {
 			t.Errorf("bound to %v, %v", got, err)
 		}
 	}
-	if len(warnings) != 1 || !strings.Contains(warnings[0], "cannot bind a rank to CPUs 6-8: the kernel allows only 6-7 of them now") {
+	if len(warnings) != 1 || !strings.Contains(warnings[0], "cannot bind a rank to CPUs 6-8: the kernel now allows only 6-7 of these CPUs") {
 		t.Errorf("warnings %q", warnings)
 	}
 }

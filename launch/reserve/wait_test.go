@@ -407,7 +407,7 @@ func TestTheQueueMoves(t *testing.T) {
 
 // A problem with ledgers is reported once for all nodes, whether the queue host or a claim reports it first.
 func TestOneNoticeOfALedgerThatCannotBeUsed(t *testing.T) {
-	const full = "claims in /var/tmp: no space left on device"
+	const full = "cannot use the claims in /var/tmp: no space left on device"
 	synctest.Test(t, func(t *testing.T) {
 		s := newFakeCluster(func(c *wire.Conn, node string, m wire.Message) bool {
 			switch m := m.(type) {

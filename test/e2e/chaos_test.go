@@ -424,7 +424,7 @@ var chaosKinds = []chaosKind{
 	{"ledger's disk full", func(d *rand.Rand) chaosCase {
 		host, _ := pickHost(d)
 		m := fullDiskCase(runningCase(shortProgram, 0, "", func(*testing.T, *taggedJob) {}), host, "/var/tmp")
-		m.notice = ": claims in "
+		m.notice = ": cannot use the claims in "
 		return m
 	}},
 	{"our program lost on a host", func(d *rand.Rand) chaosCase {

@@ -69,7 +69,7 @@ var doctorCases = []doctorCase{
 	{name: "missing working directory", code: "directory", level: "failure", text: "working directory /only/here", remedy: "-wdir",
 		args: []string{"-host", "n1,n2", "-wdir", "/only/here", "true"}, hosts: []string{"n1", "n2"},
 		build: func(*testing.T, *testCluster) {}},
-	{name: "missing program", code: "program", level: "failure", text: "program /tmp/solver: no such file", remedy: "copy it there",
+	{name: "missing program", code: "program", level: "failure", text: "program /tmp/solver: no such file", remedy: "copy the program",
 		args: []string{"-host", "n1,n2", "/tmp/solver"},
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n2", "sh", "-c", "echo >/tmp/solver; chmod +x /tmp/solver")
@@ -86,11 +86,11 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "# ours\nmaxprocs = 3\n") }},
 	{name: "typo in limits.toml", code: "node-file", level: "failure", text: "/etc/remshell/limits.toml:1: [limits]: this file has no tables", remedy: "ask the administrator of the host",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n") }},
-	{name: "no job may run", code: "barred", level: "failure", text: "runs no jobs (/etc/remshell/node.toml)", remedy: "do not use this host",
+	{name: "no job may run", code: "barred", level: "failure", text: "the host runs no jobs (/etc/remshell/node.toml)", remedy: "do not use this host",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "runJobs = \"no\"\n") }},
 	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" exists here, so the name is ignored`, remedy: "use the numeric ID",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "users = [\"nobody-here\"]\n") }},
-	{name: "no room to make claims", code: "ledger", level: "warning", text: "claims in /var/tmp: read-only file system", remedy: "--ledger",
+	{name: "no room to make claims", code: "ledger", level: "warning", text: "cannot use the claims in /var/tmp: read-only file system", remedy: "--ledger",
 		build: func(t *testing.T, b *testCluster) { b.runOn(t, "n1", "mount", "-o", "remount,ro", "/var/tmp") }},
 	{name: "another MTU", code: "mtu", level: "warning", text: "the MTU of eth0 is 1400, but on most hosts it is 1500", remedy: "ip link set eth0 mtu 1500",
 		build: func(t *testing.T, b *testCluster) { b.runOn(t, "n1", "ip", "link", "set", "eth0", "mtu", "1400") }},
@@ -110,7 +110,7 @@ var doctorCases = []doctorCase{
 			b.runOn(t, "n1", "nft", fmt.Sprintf("add table inet d; add chain inet d i { type filter hook input priority 0; }; "+
 				"add rule inet d i ip saddr %s tcp flags syn / syn,ack drop", b.Hosts[1].Addr))
 		}},
-	{name: "name leads to loopback", code: "own-name", level: "warning", text: "its own name resolves to 127.0.1.1", remedy: "/etc/hosts: 10.88.0.1 n1",
+	{name: "name leads to loopback", code: "own-name", level: "warning", text: "its own name has the address 127.0.1.1", remedy: "/etc/hosts: 10.88.0.1 n1",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "sed 's/^10.88.0.1 /127.0.1.1 /' /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts")
 		}},

@@ -96,7 +96,7 @@ func TestDrain(t *testing.T) {
 	as := func(uid string) string {
 		return onN2("cd /; HOME=/ USER=x; export HOME USER; setpriv --reuid " + uid + " --regid " + uid + " --clear-groups /etc/mpiexec -host localhost -n 1 id -u 2>&1 || echo exit $?")
 	}
-	for uid, text := range map[string]string{"1": "1", "4711": "4711", "12345": "is reserved for other users (/etc/remshell/state.toml)"} {
+	for uid, text := range map[string]string{"1": "1", "4711": "4711", "12345": "the host is reserved for other users (/etc/remshell/state.toml)"} {
 		if out := as(uid); !strings.Contains(out, text) {
 			t.Errorf("uid %s: %q, want %q", uid, out, text)
 		}
@@ -123,9 +123,9 @@ func TestHostileSettings(t *testing.T) {
 	b, mpijob, onN2 := newDrainCluster(t)
 	const f = "/etc/remshell/state.toml"
 	for name, test := range map[string]struct{ script, want string }{
-		"another's": {"echo '[allow]' >" + f + "; chown 12345 " + f, "belongs to uid 12345, must belong to root"},
+		"another's": {"echo '[allow]' >" + f + "; chown 12345 " + f, "the file belongs to uid 12345, but must belong to root"},
 		"writable":  {"echo '[allow]' >" + f + "; chmod 666 " + f, "others than root may write to it"},
-		"a link":    {"echo '[allow]' >/etc/remshell/x; ln -s x " + f, "is a symbolic link, must be a file"},
+		"a link":    {"echo '[allow]' >/etc/remshell/x; ln -s x " + f, "must be a regular file, not a symbolic link"},
 		"a FIFO":    {"mkfifo -m 644 " + f, "is not a regular file"},
 		"a folder":  {"mkdir " + f, "is not a regular file"},
 		"garbage":   {"head -c 1000 /dev/urandom >" + f, "state.toml"},
@@ -134,7 +134,7 @@ func TestHostileSettings(t *testing.T) {
 	} {
 		onN2("rm -rf " + f + "; " + test.script)
 		r := b.runMpiexec(t, "-host", "n2", "-n", "1", "true")
-		if r.code != 125 || !strings.Contains(r.err, "runs no jobs, because the rules of its administrator cannot be used: ") || !strings.Contains(r.err, test.want) {
+		if r.code != 125 || !strings.Contains(r.err, "the host runs no jobs, because mpiexec cannot read the rules of its administrator: ") || !strings.Contains(r.err, test.want) {
 			t.Errorf("%s: a start: exit %d, %q; want %q", name, r.code, r.err, test.want)
 		}
 		for _, line := range []string{"drain n2", "undrain n2"} {

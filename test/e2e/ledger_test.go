@@ -82,7 +82,7 @@ func TestNodeFile(t *testing.T) {
 		}
 	}
 	says("runJobs = \"no\"\n")
-	want(125, "runs no jobs (/etc/remshell/node.toml)", "-host", "n1", "-n", "1")
+	want(125, "the host runs no jobs (/etc/remshell/node.toml)", "-host", "n1", "-n", "1")
 	want(0, "n2\n", "-host", "n2", "-n", "1")
 	want(0, "n2\n", "-host", "n1,n2", "-n", "1")
 	says("maxproc = 1\n")
@@ -94,7 +94,7 @@ func TestNodeFile(t *testing.T) {
 	want(125, "/etc/remshell/node.toml:1: ", "-host", "n1", "-n", "1")
 	says("")
 	on("chown 12345 /etc/remshell/node.toml", "")
-	want(125, "belongs to uid 12345, must belong to root", "-host", "n1", "-n", "1")
+	want(125, "the file belongs to uid 12345, but must belong to root", "-host", "n1", "-n", "1")
 }
 
 // Root ends who holds what nobody uses: a claim without a rank is told as idle, the refusal
@@ -153,7 +153,7 @@ func TestOwnLedgerIsNoted(t *testing.T) {
 		t.Errorf("%q, %q", ps.out, ps.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", own, "--exclusive", "-host", "localhost", "-n", "1", "true"); r.code != 125 ||
-		!strings.Contains(r.err, "localhost: other jobs may use the same CPUs: claims in "+own+": belongs to uid 12345, must belong to root") {
+		!strings.Contains(r.err, "localhost: other jobs may use the same CPUs: cannot use the claims in "+own+": the directory belongs to uid 12345, but must belong to root") {
 		t.Errorf("a foreign owner: exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--ledger", site, "--doctor", "localhost"); !strings.Contains(r.out, "claims in "+site+",") && !strings.Contains(r.out, "claims in "+site+"\n") {

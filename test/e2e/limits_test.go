@@ -134,12 +134,12 @@ func TestLimitsOfANode(t *testing.T) {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("mem = 4096\n")
-	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: limits a whole job") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "/etc/remshell/limits.toml:1: mem: this limit applies to a whole job") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("")
 	on("chown 12345 /etc/remshell/limits.toml", "")
-	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "belongs to uid 12345, must belong to root") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "the file belongs to uid 12345, but must belong to root") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 }

@@ -24,8 +24,8 @@ func TestProgramsAreOfferedWhatTheySpeak(t *testing.T) {
 			why   string
 		}{
 			{[]string{file}, why},
-			{[]string{"sh", "-c", "exec " + file}, "PMI versions for its ranks: both (not linked with an MPI library)"},
-			{[]string{"env", "A=1", file}, "PMI versions for its ranks: both (not linked with an MPI library)"},
+			{[]string{"sh", "-c", "exec " + file}, "PMI versions for its ranks: both (the program is not linked with an MPI library)"},
+			{[]string{"env", "A=1", file}, "PMI versions for its ranks: both (the program is not linked with an MPI library)"},
 			{[]string{"--pmi", "both", file}, "PMI versions for its ranks: both (--pmi)"},
 		} {
 			r := b.startMpiexec(t, mpiexecCall{env: asRoot, args: append([]string{"-v", "-host", "n1:2", "-n", "2"}, c.words...)}).wait(t)

@@ -80,7 +80,7 @@ func TestSemaphoresOfKilledRanks(t *testing.T) {
 		foreign := start(nil, program, sets[2]).wait(t)
 		input.Close()
 		res := r.wait(t)
-		if foreign.code != 0 || res.code != 137 || !strings.Contains(res.err, "freed 1 semaphore set of rank 0") || !regexp.MustCompile(`[2-9] semaphore sets that you created since the job began`).MatchString(res.err) {
+		if foreign.code != 0 || res.code != 137 || !strings.Contains(res.err, "freed 1 semaphore set of rank 0") || !regexp.MustCompile(`[2-9] semaphore sets that you created after the start of the job`).MatchString(res.err) {
 			t.Errorf("%s, uid %d: exits %d and %d, %s%s%s", host, uid, foreign.code, res.code, foreign.err, res.out, res.err)
 		}
 		for i, id := range sets {

@@ -68,8 +68,8 @@ func TestSpawnGoesWhereItMay(t *testing.T) {
 		spawnCase{options: "--spawn-hosts any", key: "host", value: "localhost", told: local("localhost", "any,localhost")},
 		spawnCase{options: "--spawn-hosts any", key: "host", value: "root@localhost", told: local("localhost", "any,localhost")},
 		spawnCase{options: "--spawn-hosts job", key: "host", value: "n2", told: local("n2", "candidates")},
-		spawnCase{options: "--no-spawn", key: "host", value: "n1", told: "mpiexec: rank 0 on n1: the spawn was refused: spawns are not allowed (--no-spawn)\n"},
-		spawnCase{options: "--spawn-hosts none", key: "host", value: "n1", told: "mpiexec: rank 0 on n1: the spawn was refused: spawns are not allowed (--spawn-hosts none)\n"},
+		spawnCase{options: "--no-spawn", key: "host", value: "n1", told: "mpiexec: rank 0 on n1: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)\n"},
+		spawnCase{options: "--spawn-hosts none", key: "host", value: "n1", told: "mpiexec: rank 0 on n1: the spawn was refused: MPI_Comm_spawn is not allowed (--spawn-hosts none)\n"},
 	)
 }
 

@@ -26,7 +26,7 @@ type Phase int
 const (
 	Idle       Phase = iota
 	InProgress       // a checkpoint was requested
-	Stopping         // a checkpoint was tried, and the job is being stopped after it; no further one is requested
+	Stopping         // a checkpoint was tried, and the ranks of the job are being stopped after it; no further one is requested
 	Over             // the attempt ends
 )
 
@@ -191,7 +191,7 @@ func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 		return []Action{ReplyAll{why}}
 	}
 	if s.Phase == Stopping {
-		return []Action{ReplyAll{"the job is being stopped"}}
+		return []Action{ReplyAll{"the ranks of the job are being stopped"}}
 	}
 	s.stopAfter = s.stopAfter || e.StopAfter
 	if s.Phase == InProgress && s.hasRequesters {
