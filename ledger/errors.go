@@ -13,7 +13,9 @@ type UnusableError struct {
 	Err error
 }
 
-func (e *UnusableError) Error() string { return fmt.Sprintf("cannot use the claims in %s: %v", e.Dir, e.Err) }
+func (e *UnusableError) Error() string {
+	return fmt.Sprintf("cannot use the claims in %s: %v", e.Dir, e.Err)
+}
 
 func (e *UnusableError) Unwrap() error { return e.Err }
 
