@@ -63,8 +63,8 @@ func startedByMpiexec(args []string) bool {
 const dialBackArgs = 4
 
 /*
-serveHelper runs the process that args ask for, and returns its exit code. On another host it runs once or
-twice:
+serveHelper runs as the process that args request, a helper or its parent, and returns the exit code. On another
+host it is called in one or two processes:
 
 	--helper BUILD   the entry of package reaper has forked: this is the helper and goes on to helper.Serve;
 	                 its parent, which waits, is the reaper

@@ -33,7 +33,7 @@ func startLocalProbe([]string) func() (job.Probe, error) { return nil }
 // probeLocal returns an error, because only Linux machines can be probed.
 func probeLocal(System) (job.Probe, error) { return job.Probe{}, errors.New("ranks run on Linux only") }
 
-// localAttributes returns no attributes.
+// localAttributes returns no attributes, because only Linux machines can be probed.
 func localAttributes(System) job.Attributes { return job.Attributes{} }
 
 // examineLocalLogin returns nil, because logins are diagnosed on Linux only.
@@ -48,7 +48,7 @@ func lockFile(f *os.File) error {
 	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 }
 
-// keepNewlines does nothing.
+// keepNewlines does nothing on this operating system, where no rank has a terminal.
 func keepNewlines(int) {}
 
 // softLimits returns nil, because this operating system numbers its limits differently from Linux.

@@ -59,8 +59,8 @@ func (t *Table) addFeatureOptions() {
 	}
 }
 
-// addFeatureOption adds an option of a feature. If the option is to stand behind one of waiting, it adds that
-// one first.
+// addFeatureOption adds an option of a feature to the table. If the option must stand behind an option in
+// waiting, addFeatureOption adds the other option first.
 func (t *Table) addFeatureOption(o *Option, waiting map[string]*Option) {
 	delete(waiting, o.Name)
 	for name := range strings.FieldsSeq(o.field.Tag.Get("after")) {

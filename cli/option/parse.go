@@ -71,8 +71,8 @@ func (l Line) WrittenFiles() (all []GivenOption) {
 	return all
 }
 
-// HostsFromApp returns the number of the app context that names this one's hosts. Unless hosts are inherited,
-// this is its own number. It is 0 if no app context names hosts.
+// HostsFromApp returns the number of the app context that names the hosts of s. That is the number of s
+// itself, unless s inherits its hosts. It is 0 if no app context names hosts.
 func (s AppContext) HostsFromApp() int {
 	from := 0
 	for _, option := range []string{"host", "hostfile"} {
