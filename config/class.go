@@ -157,8 +157,8 @@ func isSortKey(word string) bool {
 	return err == nil
 }
 
-// noteClassSets stores the node-set setting of a class, to be parsed later. key is our own key, or the key
-// DEFAULT.NODESET of the Moab scheduler.
+// noteClassSets stores the node-set setting of a class, to be parsed later. key is mpiexec's own key, or the
+// key DEFAULT.NODESET of the Moab scheduler.
 func (r *reader) noteClassSets(class, table, key string, line int, value any) {
 	if strings.EqualFold(key, "nodeset") {
 		r.pendingSets = append(r.pendingSets, pendingClassSets{class, table, key, line, value})

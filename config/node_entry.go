@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// A nodeEntry is one [[node]] entry, which stands for one node or for several nodes with equal settings. An entry
-// may also use the names of placement.md 1.8 that differ from our names.
+// A nodeEntry is one [[node]] entry, which stands for one node or for several nodes with equal settings. An
+// entry may also use the names of placement.md 1.8 that differ from mpiexec's own names.
 type nodeEntry struct {
 	ID      *int
 	Name    string

@@ -23,8 +23,8 @@ var schedulerSetKeys = map[string]string{
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",
 }
 
-// readClusterSets reads the default node-set request of the cluster. It accepts our keys and the keys of the Moab
-// scheduler.
+// readClusterSets reads the default node-set request of the cluster. It accepts mpiexec's own keys and the
+// keys of the Moab scheduler.
 func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	value := f.NodeSet
 	if value == nil {
