@@ -24,8 +24,8 @@ func attachHelper(s *helper.Session) {
 	attachHolder(s)
 }
 
-// requests sends requests about names to mpiexec. pmiNames, for ranks that use PMI, and pmixNames, for ranks
-// that use PMIx, share it.
+// requests sends requests about names to mpiexec. Both pmiNames, for ranks that use PMI, and pmixNames, for
+// ranks that use PMIx, contain a pointer to the same requests.
 type requests struct {
 	*rpc.Requests
 	waits waits

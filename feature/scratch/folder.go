@@ -27,7 +27,8 @@ the folder, because the user chooses DIR:
 	  scratch/                      0700
 	    HOST.RANDOM                 the record, locked as long as the helper lives: job, path, device and inode
 
-If no process holds the lock of a record of this host, the folder is left over from a helper that was killed. A folder that will be kept after the job has no record.
+If no process holds the lock of a record of this host, the folder is left over from a helper that was killed. A
+folder that will be kept after the job has no record.
 */
 type folder struct {
 	path    string

@@ -8,8 +8,8 @@ import (
 )
 
 // Options are the command-line options of this feature: --usage and --limit. A job's limits come from
-// --limit, a class and the cluster file. The request has all of them, because the kernel enforces some of
-// them, and package supervise the wall time.
+// --limit, a class and the cluster file. The request contains all limits, because the kernel enforces some of
+// them, and package supervise enforces the wall time.
 type Options struct {
 	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limit the resources of a job: mem=2gb,walltime=1h"`
 	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print CPU time and memory of each host at the end"`

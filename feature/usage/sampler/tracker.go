@@ -39,7 +39,7 @@ type Ownership struct {
 }
 
 // A Tracker has the data that one pass over /proc needs from earlier passes (rule RM-51). The zero value is
-// empty. A nil Tracker records nothing. It is used if usage is not sampled.
+// empty. A nil Tracker records nothing, for jobs whose usage is not sampled.
 type Tracker struct {
 	seen        map[int]lastSeen      // by PID
 	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank
