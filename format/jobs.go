@@ -287,8 +287,8 @@ func (j *liveJob) setExtent(c job.Claim) {
 // another user may have made false claims.
 const maxGangsOnCPU = 2 * job.MaxParties
 
-// forEachShared calls f for each pair of claims of a node that share a CPU in turns. c is one of the claims, and
-// other is the other one. Both orders of the pair are passed. If the two claims share several CPUs, f is called
+// forEachShared calls f for each pair of claims of a node that share a CPU in turns. c and other are the two
+// claims of the pair, which f receives in both orders. If the two claims share several CPUs, f is called
 // several times.
 func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
 	onCPU := make(map[int][]job.Claim)
