@@ -136,8 +136,8 @@ func (s *Session) signalGroups(sig unix.Signal) {
 }
 
 // outsideRankGroups returns the processes of the job that are not in the process group of a rank. It leaves
-// out orphans if not all orphans belong to the job. That is so in a helper inside mpiexec, which has other
-// children, and if processes may stay (ErrLeaveProcesses).
+// out orphans if they may not belong to the job, which is possible in a helper inside mpiexec, which has
+// other children, and if processes may outlive the job (ErrLeaveProcesses).
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
 	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {

@@ -1,9 +1,10 @@
 //go:build linux
 
 /*
-Package reaper has the parts of a helper's reaper, and of the guard of a helper inside mpiexec, that are not in Go: an
-entry of the program that runs before Go's runtime starts. The entry forks the helper and waits for it, or waits for
-the end of mpiexec. Why there is a reaper: adr 3; a guard: adr 7; why they wait there: adr 14.
+Package reaper has the parts of a helper's reaper, and of the guard of a helper inside mpiexec, that are not in Go:
+an entry of the program that runs before Go's runtime starts. The entry forks the helper and waits for it, or waits
+for the end of mpiexec. The documents in doc/adr say why there is a reaper (3), why there is a guard (7), and why
+they wait in the entry (14).
 
 	the kernel
 	    |
@@ -39,18 +40,18 @@ the end of mpiexec. Why there is a reaper: adr 3; a guard: adr 7; why they wait 
 	                  main: looks at its arguments, and at CurrentRole
 
 The entry decides nothing else, and its only state is the variables below. Processes that a killed helper has left
-are ended by Go code in the same process, so that no file has to be found and executed for it. One more variable
-says of every process whether its standard output was closed, which Go's runtime hides by opening /dev/null. If a
-call fails before there is a helper, part is 0: Go code does all the work and reports the failure. The same holds for
-a guard that cannot wait.
+are ended by Go code in the same process, so that no file has to be found and executed for it. Another variable
+says whether the standard output of this process was closed at the start, which Go's runtime hides by opening
+/dev/null. If a system call fails before there is a helper, part is 0, and Go code does all the work and reports
+the failure. The same is true for a guard that cannot wait.
 
-Signals are blocked, so that none ends a process that is about to be a reaper. Then they are ignored, which drops
-pending ones: Go's runtime lets some of them in, such as SIGQUIT, before it handles any. Those that it handles itself
-are ignored again by helper.RunReaper and helper.RunGuard.
+Signals are blocked at first, so that no signal ends a process that is about to become a reaper. Then they are
+ignored, which drops pending signals, because Go's runtime unblocks some signals, such as SIGQUIT, before it
+handles any. helper.RunReaper and helper.RunGuard ignore again those signals that the runtime handles itself.
 
-The linker has to be told of the entry (-E, tools/ldflags.sh). In a program that was linked without it, or for an
-architecture without an entry, part is 0. Then a reaper in Go starts the helper (helper.RunReaper), and a guard waits
-in Go.
+The linker needs an option that names the entry (-E, tools/ldflags.sh). In a program that was linked without it, or
+for an architecture without an entry, part is 0. Then a reaper in Go starts the helper (helper.RunReaper), and a
+guard waits in Go.
 */
 package reaper
 
