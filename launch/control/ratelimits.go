@@ -18,8 +18,8 @@ type rateKey struct {
 	statusOnly bool // requests for the status, which change nothing
 }
 
-// A remote node may forward burst requests at once. After that it may forward one in each interval. For
-// status requests the interval is statusInterval.
+// These are the limits of the requests that a remote node may forward. It may forward burst requests without
+// a pause, and then one request in each interval. For status requests the interval is statusInterval.
 const (
 	burst          = 8
 	interval       = 10 * time.Second

@@ -231,8 +231,8 @@ func (r *reservation) disguisedLocalError() error {
 	return nil
 }
 
-// Spawned ranks may share CPUs up to maxShare ranks for each slot, or up to minShared ranks if that is more
-// (rule TRUST-12).
+// These are the limits of CPU sharing by spawned ranks (rule TRUST-12). One spawn may have
+// maxShare ranks for each slot of its candidates, or minShared ranks if that is more.
 const (
 	maxShare  = 16
 	minShared = 4096
