@@ -2,7 +2,7 @@
 Package pipe moves bytes from a pipe to one or more other pipes without copying them. The kernel passes on the
 memory pages that hold the bytes (splice(2) and tee(2)).
 
-	from ---SpliceFrom---> SpliceBuffer ---SpliceTo---> to         a SpliceBuffer is a pipe of ours
+	from ---SpliceFrom---> SpliceBuffer ---SpliceTo---> to         a SpliceBuffer is a pipe of this process
 	                         '---TeeTo---> SpliceBuffer ---SpliceTo---> to
 
 The pages belong to the process that wrote the bytes. If that process lent its own memory to the pipe (vmsplice(2))
