@@ -271,7 +271,7 @@ func (m *collective) stopTimers() {
 }
 
 // GiveUp ends a fence with an error, because another node has given it up. It returns false if no rank of
-// this node has called a fence of that set yet. Ranks that call it later receive the status Timeout.
+// this node has entered the fence yet. Ranks that enter the fence later receive the status Timeout.
 func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
