@@ -56,8 +56,9 @@ func processesText(n int) string {
 	return fmt.Sprint(n, " processes")
 }
 
-// OutOfProcesses returns a text about a limit on the number of processes in our control group that was reached
-// after the counts in since were read. It returns "" if no limit was reached or the kernel does not report it.
+// OutOfProcesses returns a text about a limit on the number of processes in this process's control group that
+// was reached after the counts in since were read. It returns "" if no limit was reached or the kernel does
+// not report it.
 func (since Denials) OutOfProcesses(root fs.FS) string {
 	n := forksDenied(root)
 	if since.Forks < 0 || n <= since.Forks {
@@ -70,8 +71,8 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 	return text
 }
 
-// cgroupOOMKills returns how many processes of our control group the kernel has killed for lack of memory
-// (cgroups(7)). It returns -1 if the number is unknown.
+// cgroupOOMKills returns how many processes of this process's control group the kernel has killed for lack of
+// memory (cgroups(7)). It returns -1 if the number is unknown.
 func cgroupOOMKills(root fs.FS) int {
 	for _, text := range ownCgroup(root, "memory").readUpward("memory.events", "memory.oom_control") {
 		return counterValue(text, "oom_kill ")
@@ -86,9 +87,9 @@ func CountMachineKills(root fs.FS) int {
 	return counterValue(string(text), "oom_kill ")
 }
 
-// forksDenied returns how many forks have failed because of the process limit of our control group or of a group
-// above it. Kernels before 6.11 count such a failure in the group of the forking process, and later kernels in the
-// group that has the limit.
+// forksDenied returns how many forks have failed because of the process limit of this process's control group
+// or of a group above it. Kernels before 6.11 count such a failure in the group of the forking process, and
+// later kernels in the group that has the limit.
 func forksDenied(root fs.FS) int {
 	sum, known := 0, false
 	for _, text := range ownCgroup(root, "pids").readUpward("pids.events", "pids.events") {
@@ -115,8 +116,8 @@ func counterValue(text, word string) int {
 	return -1
 }
 
-// CgroupLimits returns how much memory, in bytes, and how many processes and threads our control group and the
-// groups above it allow. A value of -1 means no limit.
+// CgroupLimits returns how much memory, in bytes, and how many processes and threads this process's control
+// group and the groups above it allow. A value of -1 means no limit.
 func CgroupLimits(root fs.FS) (memory, processes int64) {
 	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
 }
@@ -131,7 +132,7 @@ func parseLimit(text string) (n int64, limited bool) {
 	return n, true
 }
 
-// A cgroup is our control group in the hierarchy of one controller (cgroups(7)).
+// A cgroup is this process's control group in the hierarchy of one controller (cgroups(7)).
 type cgroup struct {
 	root fs.FS
 	top  string // mount point of the hierarchy
@@ -139,8 +140,8 @@ type cgroup struct {
 	path string // of the group below top; empty: no such controller
 }
 
-// ownCgroup returns our control group for a controller. A controller is in a hierarchy of cgroups version 1, or
-// otherwise in the hierarchy of version 2.
+// ownCgroup returns this process's control group for a controller. A controller is in a hierarchy of cgroups
+// version 1, or otherwise in the hierarchy of version 2.
 func ownCgroup(root fs.FS, controller string) cgroup {
 	own := cgroup{root: root, top: "sys/fs/cgroup"}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")
