@@ -24,8 +24,8 @@ func (c *Settings) readRankNeeds(in Input) error {
 	return c.readFeatures(in)
 }
 
-// readThreads determines the number of CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning, since this
-// variable is not our own (placement.md 1.3).
+// readThreads determines the number of CPUs per rank. An invalid OMP_NUM_THREADS only causes a warning,
+// because this variable belongs to OpenMP and not to mpiexec (placement.md 1.3).
 func (c *Settings) readThreads(in Input) error {
 	source, value, defined := "--tpp", "", in.Flags.TPP != nil
 	if defined {
