@@ -26,8 +26,9 @@ After ClaimsChanged, mpiexec requests the decision lock again. The helper of the
 queue as long as the connection lasts and Pings arrive.
 */
 
-// An mpiexec that waits in a queue sends Ping to its queue host at intervals of PingEvery. If the helper on the
-// queue host receives no Ping for PingTimeout, it removes the request from the queue.
+// These are the times of Ping messages in the queue. An mpiexec that waits in a queue sends a Ping to its
+// queue host at intervals of PingEvery. If the helper on the queue host receives no Ping for PingTimeout, it
+// removes the request from the queue.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
