@@ -34,7 +34,8 @@ type testCase struct {
 	hosts          int      // hosts to request for the batch job that runs the case; 0: no batch job
 	busy           int      // number of busy loops that use the CPUs meanwhile
 	fresh          []string // hosts on which delivered files are removed before each run
-	ranks          int      // ranks of an exchange, which prints its own time; 0: not an exchange
+
+	prints func(sample) (time.Duration, error) // the time, as the ranks have printed it; nil: the wall time counts
 }
 
 // A roundLimits says how many rounds of a case are measured. There are at least least rounds, then more until the
@@ -71,7 +72,7 @@ type caseGroup struct {
 // groups returns all cases. dir is a directory that bench has created and that all hosts can read.
 func (b *bench) groups(dir string) []caseGroup {
 	return []caseGroup{
-		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
+		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.pairCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
 		{cluster: testbed.Options{Hosts: 64}, cases: slices.Concat(b.hostCases(), b.exchangeCases(8, 128, 32), b.deliveryCases())},
 		{cluster: testbed.Options{Hosts: 1000}, cases: b.scaleCases(1000)},
 		{cluster: slurm.cluster, batch: &slurm, cases: b.slurmCases(dir)},
@@ -205,9 +206,9 @@ func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sa
 	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err
 	}
-	s, err := b.runMetered(ctx, meteredRun{words: words, onHead: b.cluster != nil, keepOutput: c.ranks > 0})
-	if err == nil && c.ranks > 0 {
-		s.wall, err = exchangeTime(s.output, c.ranks)
+	s, err := b.runMetered(ctx, meteredRun{words: words, onHead: b.cluster != nil, keepOutput: c.prints != nil})
+	if err == nil && c.prints != nil {
+		s.wall, err = c.prints(s)
 	}
 	return s, err
 }

@@ -34,23 +34,25 @@ func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	r := roundLimits{3, 5, 20 * time.Second}
 	byPMI, byPMIx := words("-hosts", pmi, exchange), words("-host", pmix, modex)
 	return []testCase{
-		{name: fmt.Sprintf("exchange by PMI-1, %s, %s ranks", where, byPMI[3]), figures: wallTimeGoal(0.25), rounds: r, ranks: max(1, hosts) * pmi,
+		{name: fmt.Sprintf("exchange by PMI-1, %s, %s ranks", where, byPMI[3]), figures: wallTimeGoal(0.25), rounds: r, prints: exchangeTime(max(1, hosts) * pmi),
 			ours: b.ownCommand(append([]string{"--no-pin"}, byPMI...)...), theirs: b.hydraCommand(append(launcher, byPMI...)...)},
-		{name: fmt.Sprintf("exchange by PMIx, %s, %s ranks", where, byPMIx[3]), figures: wallTimeGoal(1), rounds: r, ranks: max(1, hosts) * pmix,
+		{name: fmt.Sprintf("exchange by PMIx, %s, %s ranks", where, byPMIx[3]), figures: wallTimeGoal(1), rounds: r, prints: exchangeTime(max(1, hosts) * pmix),
 			ours: b.ownCommand(append([]string{"--no-pin"}, byPMIx...)...), theirs: b.mpirunCommand(slices.Concat(mpirunOptions, byPMIx)...)},
 	}
 }
 
-// exchangeTime parses the line that rank 0 has printed and returns the time TOTAL in it (testdata/pmi1/exchange.h).
-// It returns an error if the number of ranks in the line differs from ranks.
-func exchangeTime(line string, ranks int) (total time.Duration, err error) {
-	var size int
-	var span, gets, cpu, peak int64
-	if _, err := fmt.Sscan(line, &size, &span, &total, &gets, &cpu, &peak); err != nil {
-		return 0, fmt.Errorf("%s printed %q: %w", exchange, line, err)
+// exchangeTime returns a function that returns TOTAL from the line that rank 0 has printed (testdata/pmi1/exchange.h). It fails
+// if the line has another number of ranks.
+func exchangeTime(ranks int) func(sample) (time.Duration, error) {
+	return func(s sample) (total time.Duration, err error) {
+		var size int
+		var span, gets, cpu, peak int64
+		if _, err := fmt.Sscan(s.output, &size, &span, &total, &gets, &cpu, &peak); err != nil {
+			return 0, fmt.Errorf("%s printed %q: %w", exchange, s.output, err)
+		}
+		if size != ranks {
+			return 0, fmt.Errorf("%s printed that there are %d ranks, not %d", exchange, size, ranks)
+		}
+		return total, nil
 	}
-	if size != ranks {
-		return 0, fmt.Errorf("%s printed that there are %d ranks, not %d", exchange, size, ranks)
-	}
-	return total, nil
 }

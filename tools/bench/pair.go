@@ -1,0 +1,59 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pairScript starts the same job twice, at the same time: an MPI program whose ranks wait for each other all the time, one rank
+// on each CPU. Each job prints how many allreduces it has done in so many seconds. The first arguments are mpiexec, the number
+// of CPUs, and the seconds. Options of mpiexec follow. The jobs know no others on this machine.
+const pairScript = `MPIEXEC_LEDGER=$(mktemp -d) && export MPIEXEC_LEDGER || exit
+run="$1 -q -host localhost -n $2 --mem-per-rank 1M" seconds=$3
+shift 3
+$run "$@" build/programs/reduce.mpich4 "${seconds}s" &
+$run "$@" build/programs/reduce.mpich4 "${seconds}s"
+code=$?
+wait $! && rm -rf "$MPIEXEC_LEDGER" && exit $code`
+
+// pairCases returns cases of two jobs that want the same CPUs at the same time. Each is compared with --wait, by which one runs
+// after the other. So all take about a minute.
+func (b *bench) pairCases() []testCase {
+	pair := func(seconds int, options ...string) []string {
+		return append([]string{"/bin/sh", "-c", pairScript, "sh", b.ours, strconv.Itoa(runtime.NumCPU()), strconv.Itoa(seconds)}, options...)
+	}
+	var list []testCase
+	for _, test := range []struct {
+		option string
+		goal   float64
+	}{{"--gang", 1 / 0.9}, {"--oversubscribe", 0}, {"--exclusive --wait", 0}} {
+		seconds := 60
+		if strings.Contains(test.option, "--wait") {
+			seconds = 30
+		}
+		list = append(list, testCase{name: "two MPICH jobs on the same CPUs, " + test.option + ", beside --wait, 1000 allreduces", figures: wallTimeGoal(test.goal), rounds: roundLimits{1, 1, 0},
+			ours: pair(seconds, strings.Fields(test.option)...), theirs: pair(30, "--wait"), prints: allreduceTime})
+	}
+	return list
+}
+
+// allreduceTime returns how long 1000 allreduces took, if the sample's jobs have printed how many they did.
+func allreduceTime(s sample) (time.Duration, error) {
+	sum := 0
+	for _, word := range strings.Fields(s.output) {
+		n, err := strconv.Atoi(word)
+		if err != nil || n <= 0 {
+			return 0, fmt.Errorf("a job printed %q, not a number of allreduces", word)
+		}
+		sum += n
+	}
+	if sum == 0 {
+		return 0, fmt.Errorf("the jobs printed no number of allreduces")
+	}
+	return time.Duration(1000 * float64(s.wall) / float64(sum)), nil
+}
