@@ -27,12 +27,17 @@ This file has the form of a StateFile. Each setting is a table, and a row of sta
 	groups = ["chem"]
 	maxproc = 8
 
+	[gang]
+	slice = "30s"
+	from = 2026-11-27T11:40:05Z
+	before = "10s"
+
 A further setting is a field of job.NodeSettings, a row here, and a part of the message that lists settings (package
 wire).
 */
 
 // StateFile is the file with the run-time settings of a node. Like NodeFile, it must belong to root. Only mpijob
-// drain, undrain and allow write this file.
+// drain, undrain, allow and gang write this file.
 const StateFile = "/etc/remshell/state.toml"
 
 // MaxStateBytes is the maximum size of a StateFile in bytes.
@@ -50,10 +55,11 @@ type stateTable struct {
 var stateTables = []stateTable{
 	{"drain", readDrain, writeDrain},
 	{"allow", readAllow, writeAllow},
+	{"gang", readSlice, writeSlice},
 }
 
 // stateHead is the comment at the beginning of each StateFile.
-const stateHead = `# Settings of this node at run time. mpijob drain, undrain and allow write this file.
+const stateHead = `# Settings of this node at run time. mpijob drain, undrain, allow and gang write this file.
 # node.toml holds, too: nothing here allows what it forbids.
 `
 
@@ -98,21 +104,47 @@ func FormatState(s job.NodeSettings) string {
 }
 
 func readDrain(t *keyTable, s *job.NodeSettings) {
-	switch since := t.takeValue("since").(type) {
-	case nil:
-		t.addFault("since", "is missing")
-	case time.Time:
-		if s.Drain.Since = since.UTC().Truncate(time.Second); since.Year() < 1970 || since.Year() > 9998 {
-			t.addFault("since", "the year %d cannot be", since.Year())
-		}
-	default:
-		t.addFault("since", "%s is not a time as 2026-11-27T11:40:00Z", valueText(since))
-	}
+	s.Drain.Since = t.takeTime("since")
 	s.Drain.Reason = t.takeText("reason")
 	if err := job.CheckReason(s.Drain.Reason); err != nil {
 		t.addFault("reason", "%v", err)
 	}
 	t.reportUnknownKeys("since", "reason")
+}
+
+// takeTime returns the time of a key that must be there, in whole seconds.
+func (t *keyTable) takeTime(key string) time.Time {
+	switch value := t.takeValue(key).(type) {
+	case nil:
+		t.addFault(key, "is missing")
+	case time.Time:
+		if value.Year() < 1970 || value.Year() > 9998 {
+			t.addFault(key, "the year %d cannot be", value.Year())
+		}
+		return value.UTC().Truncate(time.Second)
+	default:
+		t.addFault(key, "%s is not a time as 2026-11-27T11:40:00Z", valueText(value))
+	}
+	return time.Time{}
+}
+
+func readSlice(t *keyTable, s *job.NodeSettings) {
+	length := func(key string) time.Duration {
+		length, err := ParseSlice(t.takeText(key))
+		if err != nil {
+			t.addFault(key, "%v", err)
+		}
+		return length
+	}
+	s.Slice = job.SliceSetting{Length: length("slice"), From: t.takeTime("from"), Before: length("before")}
+	t.reportUnknownKeys("slice", "from", "before")
+}
+
+func writeSlice(s job.NodeSettings) string {
+	if s.Slice.Length == 0 {
+		return ""
+	}
+	return fmt.Sprintf("slice = %q\nfrom = %s\nbefore = %q\n", s.Slice.Length, s.Slice.From.UTC().Format(time.RFC3339), s.Slice.Before)
 }
 
 func writeDrain(s job.NodeSettings) string {

@@ -22,6 +22,7 @@ func TestState(t *testing.T) {
 		{job.NodeSettings{Drain: job.Drain{Since: since, Reason: `a "b" \ é`}, Allow: job.Allow{Groups: []string{"chem", "7"}, MaxProcs: &most}},
 			"\n[drain]\nsince = 2026-11-27T11:40:00Z\nreason = \"a \\\"b\\\" \\\\ é\"\n\n[allow]\ngroups = [\"chem\", \"7\"]\nmaxproc = 8\n"},
 		{job.NodeSettings{Allow: job.Allow{Users: []string{"alice"}}}, "\n[allow]\nusers = [\"alice\"]\n"},
+		{job.NodeSettings{Slice: job.SliceSetting{Length: 90 * time.Second, From: since, Before: time.Second}}, "\n[gang]\nslice = \"1m30s\"\nfrom = 2026-11-27T11:40:00Z\nbefore = \"1s\"\n"},
 	} {
 		text := FormatState(test.s)
 		if strings.TrimPrefix(text, stateHead) != test.want {
@@ -35,18 +36,20 @@ func TestState(t *testing.T) {
 
 func TestStateFaults(t *testing.T) {
 	for text, want := range map[string]string{
-		"[drain]\n":                               "f:1: since: is missing",
-		"[drain]\nsince = 3\n":                    "f:2: since: 3 is not a time as 2026-",
-		"[drain]\nsince = 2026-11-27\n":           "f:2: since: a date is not a time as",
-		"[drain]\nsince = 0001-01-01T00:00:00Z\n": "f:2: since: the year 1 cannot be",
-		"[drain]\nreason = \"a\\nb\"\n":           `f:2: reason: the reason "a\nb" is not one line of text`,
-		"drain = 3":                               "f:1: drain: 3 is not a table; write [drain]",
-		"[allow]\n\nusers = [\"a b\"]\n":          `f:3: users: "a b" is no name of a user`,
-		"[allow]\ngroups = []\n":                  "f:2: groups: the list of groups is empty",
-		"[allow]\nmaxproc = -1\n":                 "f:2: maxproc: -1 is not a number from 0 to 1000000",
-		"[allow]\nmaxproc = \"x\"\n":              `f:2: maxproc: "x" is not a number`,
-		"[allow]\nmaxprocs = 2\n":                 `f:2: unknown key "maxprocs" (did you mean "maxproc"?)`,
-		"[slide]\n":                               `f:1: unknown key "slide"`,
+		"[drain]\n":                                   "f:1: since: is missing",
+		"[drain]\nsince = 3\n":                        "f:2: since: 3 is not a time as 2026-",
+		"[drain]\nsince = 2026-11-27\n":               "f:2: since: a date is not a time as",
+		"[drain]\nsince = 0001-01-01T00:00:00Z\n":     "f:2: since: the year 1 cannot be",
+		"[drain]\nreason = \"a\\nb\"\n":               `f:2: reason: the reason "a\nb" is not one line of text`,
+		"drain = 3":                                   "f:1: drain: 3 is not a table; write [drain]",
+		"[allow]\n\nusers = [\"a b\"]\n":              `f:3: users: "a b" is no name of a user`,
+		"[allow]\ngroups = []\n":                      "f:2: groups: the list of groups is empty",
+		"[allow]\nmaxproc = -1\n":                     "f:2: maxproc: -1 is not a number from 0 to 1000000",
+		"[allow]\nmaxproc = \"x\"\n":                  `f:2: maxproc: "x" is not a number`,
+		"[allow]\nmaxprocs = 2\n":                     `f:2: unknown key "maxprocs" (did you mean "maxproc"?)`,
+		"[gang]\nslice = \"30s\"\nbefore = \"10s\"\n": "f:1: from: is missing",
+		"[gang]\nslice = \"1ms\"\nbefore = \"10s\"\nfrom = 2026-11-27T11:40:00Z\n": "f:2: slice: \"1ms\" is not a time from 1s to 1h0m0s",
+		"[slide]\n": `f:1: unknown key "slide"`,
 		"[allow]\nusers = [" + strings.Repeat("\"a\",", 65) + "]\n": "f:2: users: 65 users, at most 64 are allowed; use a group",
 		"\x00":          "f:1: ",
 		"[allow]\na = ": "f:2: ",

@@ -37,6 +37,7 @@ type nodeSettings struct {
 	Users        []string  `json:"users,omitempty"`
 	Groups       []string  `json:"groups,omitempty"`
 	MaxProcs     *int      `json:"maxproc,omitempty"`
+	Slice        float64   `json:"slice_seconds,omitempty"` // of gangs
 
 	lines []string // a text for each setting, without the node's name
 }
@@ -172,7 +173,7 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 		}
 		if lines := p.Settings.Lines(); lines != nil {
 			s := p.Settings
-			l.settings = append(l.settings, nodeSettings{p.Node, s.Drain.Since, s.Drain.Reason, s.Allow.Users, s.Allow.Groups, s.Allow.MaxProcs, lines})
+			l.settings = append(l.settings, nodeSettings{p.Node, s.Drain.Since, s.Drain.Reason, s.Allow.Users, s.Allow.Groups, s.Allow.MaxProcs, s.Slice.Length.Seconds(), lines})
 		}
 		for _, s := range p.States {
 			if !seenRank[s.Rank] {
@@ -188,6 +189,11 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 					Ranks: c.Size, Exclusive: c.Exclusive, LauncherHost: c.LauncherHost, LauncherPID: c.LauncherPID, Command: c.Command, Class: c.Class, nodeIndex: make(map[string]int)})
 			}
 			l.jobs[i].addClaim(c)
+			if g := l.jobs[i].gang; g != nil {
+				changed := *g
+				changed.Slice, _ = p.Settings.Slice.At(now, g.Slice)
+				l.jobs[i].gang = &changed
+			}
 		}
 		forEachShared(p.Claims, func(c, other job.Claim) {
 			j := &l.jobs[indexOf[c.Key()]]

@@ -10,12 +10,13 @@ import (
 	"remshell/text"
 )
 
-// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain
-// and allow. They restrict jobs in addition to the node's own file, node.toml. The zero value restricts
+// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain,
+// allow and gang. They restrict jobs in addition to the node's own file, node.toml. The zero value restricts
 // nothing. Each setting has a field. Package config reads and writes the file that contains them.
 type NodeSettings struct {
 	Drain Drain
 	Allow Allow
+	Slice SliceSetting
 }
 
 // A Drain prevents new ranks from starting on a node. Ranks that already run on the node continue. The zero value
@@ -30,6 +31,40 @@ type Allow struct {
 	Users    []string // names and numbers; nil: all users
 	Groups   []string // names and numbers; nil: all groups
 	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
+}
+
+// A SliceSetting is the length of the slices in which gangs of a node take turns (--gang). In the zero value, the node's
+// cluster file says it.
+type SliceSetting struct {
+	Length time.Duration // 0: not set
+	From   time.Time     // from when on it holds, in whole seconds
+	Before time.Duration // the length until then
+}
+
+// At returns the length at a time, and the time until which it holds, or the zero time if no other length is set. other is the
+// length without a setting.
+func (s SliceSetting) At(now time.Time, other time.Duration) (length time.Duration, until time.Time) {
+	switch {
+	case s.Length == 0:
+		return other, time.Time{}
+	case now.Before(s.From):
+		return s.Before, s.From
+	}
+	return s.Length, time.Time{}
+}
+
+// IsValid reports whether the lengths are within the limits, or nothing is set.
+func (s SliceSetting) IsValid() bool {
+	allowed := func(d time.Duration) bool { return d >= MinSlice && d <= MaxSlice }
+	return s == SliceSetting{} || allowed(s.Length) && allowed(s.Before)
+}
+
+// Text returns the length, as a text that follows the node's name. It is empty if none is set.
+func (s SliceSetting) Text() string {
+	if s.Length == 0 {
+		return ""
+	}
+	return fmt.Sprintf("has slices of %v for gangs from %s on (mpijob gang)", s.Length, s.From.Format("2006-01-02 15:04:05"))
 }
 
 // These are the maximum sizes of texts and lists in NodeSettings.
@@ -80,8 +115,10 @@ func (s NodeSettings) Lines() (lines []string) {
 	if s.IsDrained() {
 		lines = append(lines, s.Drain.Text())
 	}
-	if allowed := s.Allow.Text(); allowed != "" {
-		lines = append(lines, allowed)
+	for _, line := range []string{s.Allow.Text(), s.Slice.Text()} {
+		if line != "" {
+			lines = append(lines, line)
+		}
 	}
 	return lines
 }

@@ -73,7 +73,7 @@ func (l *reader) readOthers(isIgnored func(Claim) bool) (o OtherClaims, count in
 	var t claimSum
 	me := os.Geteuid()
 	err = l.readClaims(func(c Claim) {
-		if c.Gang != nil && c.Gang.Parties != l.d.Parties {
+		if terms := l.d.Terms; c.Gang != nil && (c.Gang.Parties != terms.Parties || terms.Slice != 0 && c.Gang.Slice != terms.Slice) {
 			c.Gang = nil
 		}
 		switch {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/job"
 )
 
 // A Dir is the ledger of one node. Its methods may be called from any goroutine.
@@ -23,9 +25,9 @@ type Dir struct {
 	// ReadTime is how long reading the entries of all users may take (rule TRUST-13).
 	ReadTime time.Duration
 
-	// Parties is the number of parties by which jobs take turns. A claim of a gang with another number counts as the claim of
-	// a job that is no gang.
-	Parties int
+	// Terms are the terms of gangs on the node. A claim of a gang with another number of parties or length of slices counts
+	// as the claim of a job that is no gang. A slice of 0 means any.
+	Terms job.GangTerms
 
 	path   string
 	dir    int    // file descriptor of the directory

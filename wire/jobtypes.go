@@ -235,9 +235,12 @@ func (c *Codec) gang(p **job.Gang) {
 	c.Require((*p).IsValid(), "a gang of party %d of %d", (*p).Party, (*p).Parties)
 }
 
+// sliceRange has the lengths of a slice in ns. 0 means none.
+var sliceRange = Range{"slice", 0, int64(job.MaxSlice)}
+
 func (c *Codec) gangTerms(p *job.GangTerms) {
 	c.Num(&p.Parties, Range{"parties", 0, job.MaxParties})
-	c.Num64((*int64)(&p.Slice), Range{"slice", 0, int64(job.MaxSlice)})
+	c.Num64((*int64)(&p.Slice), sliceRange)
 }
 
 // reported reads or writes the values of a claim for the columns of --ps. There may be fewer values than columns.

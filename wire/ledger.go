@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"time"
+
 	"remshell/job"
 )
 
@@ -75,6 +77,10 @@ func (c *Codec) NodeSettings(s *job.NodeSettings) {
 	if c.Reading && most >= 0 {
 		s.Allow.MaxProcs = &most
 	}
+	for _, length := range []*time.Duration{&s.Slice.Length, &s.Slice.Before} {
+		c.Num64((*int64)(length), sliceRange)
+	}
+	c.Time(&s.Slice.From, "time")
 }
 
 // members reads or writes a list of names of users or groups.

@@ -57,7 +57,7 @@ func TestMpijobAsksWhatMpiexecAsks(t *testing.T) {
 	for _, w := range table.jobCommands() {
 		words := []string{w.command}
 		for _, arg := range w.args {
-			words = append(words, map[string]string{"SIG": "USR1", "JOB": "17-a", "KEY=VALUE...": "maxproc=1"}[arg])
+			words = append(words, map[string]string{"SIG": "USR1", "JOB": "17-a", "KEY=VALUE...": map[string]string{"allow": "maxproc=1", "gang": "slice=30s"}[w.command]}[arg])
 		}
 		line, args, err := Mpijob(table).Parse(words, Sources{})
 		if err != nil {

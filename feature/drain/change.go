@@ -20,6 +20,23 @@ type Setting struct {
 	MaxProcs      string
 }
 
+// A Slice is the value of --gang-slice: slice=TIME.
+type Slice time.Duration
+
+// Choices returns the key, with a placeholder for its value.
+func (Slice) Choices() []string { return []string{"slice=TIME"} }
+
+// UnmarshalText parses slice=TIME.
+func (s *Slice) UnmarshalText(text []byte) error {
+	value, is := strings.CutPrefix(string(text), "slice=")
+	if !is {
+		return fmt.Errorf("%q is not slice=TIME", text)
+	}
+	length, err := config.ParseSlice(value)
+	*s = Slice(length)
+	return err
+}
+
 // A settingKey is a key of a Setting, with a placeholder for its value and the part that it sets.
 type settingKey struct {
 	name, value string
@@ -113,8 +130,9 @@ func changeMembers(old []string, text, kind string, find func(string) (int, erro
 }
 
 // apply returns the settings after the change. A node that is already drained keeps the time at which it was
-// drained. It keeps the reason, too, unless the change has another reason.
-func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs) (job.NodeSettings, error) {
+// drained. It keeps the reason, too, unless the change has another reason. slice is the
+// length of slices on the node without a setting.
+func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs, slice time.Duration) (job.NodeSettings, error) {
 	switch {
 	case c.Drain && s.IsDrained():
 		s.Drain.Reason = cmp.Or(c.Reason, s.Drain.Reason)
@@ -122,14 +140,23 @@ func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs) (job.N
 		s.Drain = job.Drain{Since: now.Truncate(time.Second), Reason: c.Reason}
 	case c.Undrain:
 		s.Drain = job.Drain{}
+	case c.Slice > 0:
+		before, _ := s.Slice.At(now, slice)
+		s.Slice = job.SliceSetting{Length: c.Slice, Before: before, From: now.Add(sliceDelay).Truncate(time.Second)}
 	}
 	if err := job.CheckReason(s.Drain.Reason); err != nil {
 		return s, err
+	}
+	if !s.Slice.IsValid() {
+		return s, fmt.Errorf("slices of %v cannot be", s.Slice.Length)
 	}
 	var err error
 	s.Allow, err = c.Setting.apply(s.Allow, ids)
 	return s, err
 }
+
+// sliceDelay is how long after a change slices have their new length. By then all helpers have read it.
+const sliceDelay = 6 * time.Second
 
 // settingsText returns a text that says which settings apply to a node. In a message, the text follows the
 // node's name.

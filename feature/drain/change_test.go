@@ -65,8 +65,11 @@ func TestChange(t *testing.T) {
 		{Change{Setting: Setting{Users: "bob"}}, `nobody is called "bob"`},
 		{Change{Setting: Setting{Users: "any", MaxProcs: "any"}}, "runs jobs only of groups chem (mpijob allow)"},
 		{Change{Setting: Setting{Groups: "any"}}, "the host is not drained, and has no restriction of mpijob allow"},
+		{Change{Slice: 30 * time.Second}, "has slices of 30s for gangs from 2026-11-27 11:40:17 on (mpijob gang)"},
+		{Change{Slice: time.Minute}, "has slices of 1m0s for gangs from 2026-11-27 11:40:18 on (mpijob gang)"},
+		{Change{Slice: 1}, "slices of 1ns cannot be"},
 	} {
-		changed, err := test.change.apply(s, now, people)
+		changed, err := test.change.apply(s, now, people, 10*time.Second)
 		got := settingsText(changed)
 		if err != nil {
 			got = err.Error()

@@ -1,6 +1,6 @@
 /*
-Package drain is the feature by which root changes the settings of nodes at run time, with mpijob drain, undrain
-and allow. No job starts on a node that is drained.
+Package drain is the feature by which root changes the settings of nodes at run time, with mpijob drain, undrain,
+allow and gang. No job starts on a node that is drained.
 
 	mpijob drain n1 n2 --> Change --> helper on each host, as root there --> probe.ChangeState --> state.toml
 	                <---- Changed ---'
@@ -20,6 +20,7 @@ import (
 	"remshell/cli/setup"
 	"remshell/job"
 	"remshell/launch/reserve"
+	"remshell/text"
 	"remshell/usererr"
 )
 
@@ -29,6 +30,7 @@ type Options struct {
 	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"reason of --drain, which users see"`
 	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
 	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict users, groups or number of ranks of hosts" command:"allow" likecommands:"set restrict"`
+	Slice   Slice   `name:"--gang-slice" after:"allow" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"set the length of turns (--gang) of hosts" command:"gang" likecommands:"slice"`
 }
 
 const texts = `
@@ -46,6 +48,10 @@ const texts = `
   until root on the host changes it. A key that is not given does not change. users=any, groups=any and
   maxproc=any remove a restriction. Root may always start ranks. The setting cannot allow anything that
   node.toml of the host forbids.
+--gang-slice
+  mpiexec --gang-slice slice=30s HOSTS: jobs with --gang take turns of 30 s on HOSTS from about six seconds later
+  on, also those that run. The setting replaces the slice in [gang] of the cluster file. A job that runs on
+  some of HOSTS must not run on other hosts. You must be root on the hosts.
 `
 
 func init() {
@@ -58,6 +64,43 @@ func init() {
 	setup.RegisterHostQuery("drain", query(func(o Options) Change { return Change{Drain: true, Reason: o.Reason} }))
 	setup.RegisterHostQuery("undrain", query(func(Options) Change { return Change{Undrain: true} }))
 	setup.RegisterHostQuery("allow", query(func(o Options) Change { return Change{Setting: o.Allow} }))
+	slice := query(func(o Options) Change { return Change{Slice: time.Duration(o.Slice)} })
+	change := slice.Answer
+	slice.Answer = func(ctx context.Context, line option.Line, req job.Request, env reserve.Env) error {
+		if err := checkGangs(ctx, req, env); err != nil {
+			return err
+		}
+		return change(ctx, line, req, env)
+	}
+	setup.RegisterHostQuery("gang", slice)
+}
+
+// checkGangs returns an error if a gang runs on some of the hosts and also on others. Its hosts would have different slices.
+func checkGangs(ctx context.Context, req job.Request, env reserve.Env) error {
+	pages, err := reserve.Ledgers(ctx, req, env)
+	if err != nil {
+		return err
+	}
+	type gang struct{ nodes, named int }
+	gangs := make(map[job.Key]gang)
+	for _, p := range pages {
+		if p.Err != "" {
+			return fmt.Errorf("%s: %s", p.Node, p.Err)
+		}
+		here := make(map[job.Key]bool)
+		for _, c := range p.Claims {
+			if c.Gang != nil && !here[c.Key()] {
+				here[c.Key()] = true
+				gangs[c.Key()] = gang{max(gangs[c.Key()].nodes, c.Nodes), gangs[c.Key()].named + 1}
+			}
+		}
+	}
+	for key, g := range gangs {
+		if g.named < g.nodes {
+			return &usererr.Error{Text: fmt.Sprintf("job %s runs in turns on %s, and %d of them are named", key.Job, text.Count(g.nodes, "host"), g.named), Remedy: "name all its hosts, which mpijob status shows, or wait for its end"}
+		}
+	}
+	return nil
 }
 
 // changeTimeout is how long a host may take to make a change, including lockTimeout.

@@ -28,8 +28,9 @@ func init() {
 func (m *Change) make(file string) *Changed {
 	ctx, done := context.WithTimeout(context.Background(), lockTimeout)
 	defer done()
+	terms, _, _ := probe.GangTerms(config.ClusterFile, file)
 	settings, err := probe.ChangeState(ctx, file, func(s job.NodeSettings) (job.NodeSettings, error) {
-		return m.apply(s, time.Now(), probe.UserIDs())
+		return m.apply(s, time.Now(), probe.UserIDs(), terms.Slice)
 	})
 	switch {
 	case errors.Is(err, probe.ErrNotRoot):

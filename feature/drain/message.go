@@ -1,6 +1,8 @@
 package drain
 
 import (
+	"time"
+
 	"remshell/job"
 	"remshell/wire"
 )
@@ -14,6 +16,7 @@ type Change struct {
 	Reason  string // of the drain; empty: none, or as before
 	Undrain bool
 	Setting Setting
+	Slice   time.Duration // of gangs; 0: not changed
 }
 
 // Fields implements wire.Message: it lists the fields that are sent.
@@ -25,6 +28,7 @@ func (m *Change) Fields(c *wire.Codec) {
 	c.HumanText(&m.Setting.Users, names)
 	c.HumanText(&m.Setting.Groups, names)
 	c.HumanText(&m.Setting.MaxProcs, wire.Length{Name: "maxproc", Max: 16})
+	c.Num64((*int64)(&m.Slice), wire.Range{Name: "slice", High: int64(job.MaxSlice)})
 }
 
 // Changed is the reply to Change.
@@ -43,7 +47,7 @@ func (m *Changed) Fields(c *wire.Codec) {
 
 func init() {
 	wire.Register[Change](104, wire.Row{Sender: wire.Launcher, Phase: wire.Listing, MaxBody: 16 << 10, Example: func(int) wire.Message {
-		return &Change{Drain: true, Reason: "r", Undrain: true, Setting: Setting{Users: "u", Groups: "g", MaxProcs: "1"}}
+		return &Change{Drain: true, Reason: "r", Undrain: true, Setting: Setting{Users: "u", Groups: "g", MaxProcs: "1"}, Slice: job.MinSlice}
 	}})
 	wire.Register[Changed](105, wire.Row{Sender: wire.Helper, Phase: wire.Listing, MaxBody: 16 << 10, Example: func(int) wire.Message {
 		most := 1

@@ -7,7 +7,9 @@ import (
 	"reflect"
 	"time"
 
+	"remshell/config"
 	"remshell/helper"
+	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/job"
 	"remshell/wire"
@@ -24,6 +26,7 @@ type nodeTurns struct {
 	report   Competition // as it is now
 	sent     *Competition
 	started  bool        // ranks are started, so reports may be sent
+	lookedAt time.Time   // when the run-time settings were read
 	timer    *time.Timer // nil: not set yet
 }
 
@@ -82,12 +85,14 @@ func (t *nodeTurns) now() time.Time {
 // apply stops or continues the ranks, as the schedule requires, and reports changes to mpiexec.
 func (t *nodeTurns) apply() {
 	now := t.now()
+	t.readSetting(now)
 	hold, next := t.schedule.decide(now, t.report.Held)
 	if t.report.Held != hold {
 		t.report.Held = hold
 		t.session.Hold(job.HoldGang, hold)
 	}
 	t.report.Parties = t.schedule.here
+	t.report.Slice, _ = t.schedule.setting.At(now, t.schedule.gang.Slice)
 	if t.started && t.schedule.looked && (t.sent == nil || !reflect.DeepEqual(*t.sent, t.report)) {
 		sent := t.report
 		t.sent = &sent
@@ -102,3 +107,18 @@ func (t *nodeTurns) apply() {
 		t.timer.Reset(wait)
 	}
 }
+
+// readSetting reads the length of slices that root has set at run time (mpijob gang), if that was not done within settingAge. If
+// it cannot be read, the last one counts.
+func (t *nodeTurns) readSetting(now time.Time) {
+	if age := now.Sub(t.lookedAt); age >= 0 && age < settingAge {
+		return
+	}
+	t.lookedAt = now
+	if s, err := probe.ReadState(config.StateFile); err == nil {
+		t.schedule.setting = s.Slice
+	}
+}
+
+// settingAge is how old a setting may be that is used. With competitors, apply is called more often than it is changed.
+const settingAge = clockCheck

@@ -121,15 +121,16 @@ func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 func (t *jobTurns) tell() {
 	var jobs []job.ID
 	var nodes []string
+	var slice time.Duration
 	for _, n := range t.job.Nodes {
 		if m := t.reports[n.Key]; m != nil && len(m.Parties) > 0 {
-			jobs, nodes = append(jobs, m.Jobs...), append(nodes, n.Name())
+			jobs, nodes, slice = append(jobs, m.Jobs...), append(nodes, n.Name()), m.Slice
 		}
 	}
 	slices.Sort(jobs)
 	line := "gang: the job shares its CPUs with no other job"
 	if n := len(slices.Compact(jobs)); n > 0 {
-		line = fmt.Sprintf("gang: sharing CPUs of %s with %s, in turns of %v", hostlist.FoldBrief(nodes), text.Count(n, "other job"), t.job.Plan.Gang.Slice)
+		line = fmt.Sprintf("gang: sharing CPUs of %s with %s, in turns of %v", hostlist.FoldBrief(nodes), text.Count(n, "other job"), slice)
 	} else if t.told == "" {
 		return
 	}

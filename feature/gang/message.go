@@ -1,6 +1,8 @@
 package gang
 
 import (
+	"time"
+
 	"remshell/job"
 	"remshell/launch/node"
 	"remshell/wire"
@@ -12,6 +14,7 @@ type Competition struct {
 	Parties []int    // of the other gangs
 	Jobs    []job.ID // at most maxJobs of them
 	Held    bool
+	Slice   time.Duration // length of a slice on the node
 }
 
 // maxJobs is the largest number of jobs in a Competition.
@@ -22,6 +25,7 @@ func (m *Competition) Fields(c *wire.Codec) {
 	partyFields(c, &m.Parties)
 	wire.List(c, &m.Jobs, wire.Length{Name: "jobs", Max: maxJobs}, func(c *wire.Codec, id *job.ID) { c.Word((*string)(id), "job") })
 	c.Bool(&m.Held)
+	c.Num64((*int64)(&m.Slice), wire.Range{Name: "slice", Low: int64(job.MinSlice), High: int64(job.MaxSlice)})
 }
 
 // Competitors sends a helper the numbers (parties) of all jobs with which this job takes turns on any node.
@@ -56,7 +60,7 @@ const maxReportRate = 50
 
 func init() {
 	wire.Register[Competition](110, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 16 << 10, Example: func(int) wire.Message {
-		return &Competition{Parties: []int{2}, Jobs: []job.ID{"j"}, Held: true}
+		return &Competition{Parties: []int{2}, Jobs: []job.ID{"j"}, Held: true, Slice: job.MinSlice}
 	}})
 	wire.Register[Competitors](111, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 256, Example: func(int) wire.Message {
 		return &Competitors{Parties: []int{2}, Over: true}

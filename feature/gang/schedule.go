@@ -19,13 +19,14 @@ const (
 // A schedule has the data by which a helper decides when the ranks of its node run in turns with other jobs.
 type schedule struct {
 	gang     job.Gang
-	claimed  time.Time // when its claim was published
-	looked   bool      // the claims of other jobs were read
-	isNew    bool      // it has competitors that may not know it yet
-	settled  int64     // the slice in which it became known, if isNew; 0: it has not
-	here     []int     // parties of its competitors on this node
-	anywhere []int     // parties of its competitors on any node, as mpiexec has sent them
-	over     bool      // the job is ending
+	setting  job.SliceSetting // may replace gang.Slice
+	claimed  time.Time        // when its claim was published
+	looked   bool             // the claims of other jobs were read
+	isNew    bool             // it has competitors that may not know it yet
+	settled  int64            // the slice in which it became known, if isNew; 0: it has not
+	here     []int            // parties of its competitors on this node
+	anywhere []int            // parties of its competitors on any node, as mpiexec has sent them
+	over     bool             // the job is ending
 }
 
 // competitors returns the numbers (parties) of all jobs that share a CPU with this job and take turns with
@@ -54,8 +55,11 @@ func (s *schedule) decide(now time.Time, isHeld bool) (hold bool, next time.Time
 	if !s.looked {
 		return true, time.Time{}
 	}
-	n, began := turns.Slice(now, s.gang.Slice)
-	next = began.Add(s.gang.Slice)
+	length, until := s.setting.At(now, s.gang.Slice)
+	n, began := turns.Slice(now, length)
+	if next = began.Add(length); !until.IsZero() {
+		next = earlier(next, until)
+	}
 	switch known := s.claimed.Add(settleTime); {
 	case s.isNew && now.Before(known):
 		return true, known

@@ -40,6 +40,11 @@ func TestSchedule(t *testing.T) {
 		{"a competitor goes", 2, []step{{1, sees(), false, 0}, {2 * s, sees(0), true, 3 * s}, {5 * s, sees(), false, 0}}},
 		{"a competitor on another node", 2, []step{{1, sees(), false, 0}, {2 * s, func(x *schedule) { x.anywhere = []int{0, 2} }, true, 3 * s}, {20*s + 5*time.Millisecond, nil, true, 20*s + 20*time.Millisecond}}},
 		{"the job ends", 2, []step{{1, sees(), false, 0}, {2 * s, sees(0), true, 3 * s}, {3 * s, func(x *schedule) { x.over = true }, false, 0}}},
+		{"the length changes", 2, []step{{1, sees(), false, 0}, {22 * s, sees(0), false, 23 * s}, // party 2 owns slice 2 of 10 s
+			{23*s + s/2, func(x *schedule) {
+				x.setting = job.SliceSetting{Length: 5 * s, From: clock(24 * s), Before: 10 * s}
+			}, false, 24 * s}, {24 * s, nil, true, 25 * s}, // slice 160,004 of 5 s is party 0's
+			{30*s + 20*time.Millisecond, nil, false, 31*s + 20*time.Millisecond}}},
 		{"the clock is set back", 2, []step{{1, sees(), false, 0}, {22 * s, sees(0), false, 23 * s}, {2 * s, nil, true, 3 * s}}},
 	} {
 		x, held := schedule{gang: job.Gang{Party: c.party, GangTerms: terms}, claimed: clock(0)}, false

@@ -145,8 +145,8 @@ func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice str
 	for _, r := range m.Ranks {
 		claim.Ranks = append(claim.Ranks, job.ClaimedRank{Rank: m.Group.First + r.Rank, CPUs: r.ClaimedCPUs, GPUs: gpu.Addresses(r.GPUs)})
 	}
-	if dir.Parties = 0; claim.Gang != nil {
-		dir.Parties = claim.Gang.Parties
+	if dir.Terms = (job.GangTerms{}); claim.Gang != nil {
+		dir.Terms.Parties = claim.Gang.Parties // the survey has compared the slices
 	}
 	held, err := dir.TakeClaim(w.ctx, claim, func(others ledger.OtherClaims) error { return findConflict(m.Claim, claim, others) })
 	switch {

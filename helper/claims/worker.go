@@ -204,16 +204,18 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	rules := w.adminFiles.Rules()
 	answer.Forbidden, answer.Drained = rules.Forbidden, rules.Drained
 	answer.Limited, answer.MaxRanks, answer.Warnings = rules.MaxRanks >= 0, max(rules.MaxRanks, 0), rules.Warnings
-	parties := 0
+	var expected job.GangTerms
 	if m.WantGang {
-		var err error
-		if answer.Gang, err = probe.GangTerms(w.clusterFile); err != nil {
+		terms, slice, err := probe.GangTerms(w.clusterFile, w.adminFiles.State)
+		if err != nil {
 			answer.Warnings = append(answer.Warnings[:min(len(answer.Warnings), job.MaxWarnings-1)], "gangs use the default slice, because the configuration cannot be read: "+err.Error())
 		}
-		parties = answer.Gang.Parties
-		answer.Clock = w.now()
+		if expected = terms; slice.Length > 0 { // all gangs follow it, whatever their claims say
+			terms.Slice, expected.Slice = slice.Length, 0
+		}
+		answer.Gang, answer.Clock = terms, w.now()
 	}
-	others, err := w.otherClaims(m.Ledger, parties, func(claim job.Claim) bool { return slices.Contains(m.IgnoredUsers, claim.UID) })
+	others, err := w.otherClaims(m.Ledger, expected, func(claim job.Claim) bool { return slices.Contains(m.IgnoredUsers, claim.UID) })
 	if err != nil {
 		answer.Notice = err.Error()
 	}
@@ -242,13 +244,14 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 }
 
 // otherClaims returns a summary of the claims in the ledger, without claims for which isIgnored returns true.
-// name is the ledger's directory. parties is the number of parties if this job is a gang, and 0 otherwise.
-func (w *Worker) otherClaims(name string, parties int, isIgnored func(job.Claim) bool) (ledger.OtherClaims, error) {
+// name is the ledger's directory. terms are the terms of gangs that may share CPUs with
+// this job.
+func (w *Worker) otherClaims(name string, terms job.GangTerms, isIgnored func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {
 		return ledger.OtherClaims{}, err
 	}
-	dir.Parties = parties
+	dir.Terms = terms
 	return dir.ReadOthers(isIgnored)
 }
 

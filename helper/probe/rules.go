@@ -3,6 +3,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -89,19 +90,20 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// GangTerms reads from this node's cluster file how gangs (jobs that share CPUs in turns) do so on this node.
-// The file must belong to root. If the file does not say so, or there is an error, the result is
-// job.DefaultGangTerms.
-func GangTerms(file string) (job.GangTerms, error) {
-	text, err := readRootFile(file)
-	if text == nil || err != nil {
-		return job.DefaultGangTerms, err
+// GangTerms reads from this node's cluster file how gangs take turns here. Without a file that says so, or with an error,
+// the result is job.DefaultGangTerms. slice is the setting of the run-time settings, which replaces terms.Slice if it is set.
+// Both files must belong to root.
+func GangTerms(clusterFile, stateFile string) (terms job.GangTerms, slice job.SliceSetting, err error) {
+	terms = job.DefaultGangTerms
+	state, err := ReadState(stateFile)
+	text, failed := readRootFile(clusterFile)
+	if text != nil && failed == nil {
+		var c *config.Cluster
+		if c, failed = config.Load(clusterFile, *text, UserIDs()); failed == nil {
+			terms = c.Gang
+		}
 	}
-	c, err := config.Load(file, *text, UserIDs())
-	if err != nil {
-		return job.DefaultGangTerms, err
-	}
-	return c.Gang, nil
+	return terms, state.Slice, cmp.Or(failed, err)
 }
 
 // maxFileBytes is the largest size of an administrator's file.
