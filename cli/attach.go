@@ -46,8 +46,8 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns a warning that names the nodes of a plan whose shells have not joined the batch job. It is
-// empty if all have.
+// warning returns a warning that names the nodes of a plan whose shells have not joined the batch job. It
+// returns "" if all shells have joined.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

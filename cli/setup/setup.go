@@ -86,7 +86,8 @@ func (r *Run) OnLaunch(f func() error) { r.launching = append(r.launching, f) }
 // error that f returns.
 func (r *Run) OnEnd(f func(error) error) { r.ending = append(r.ending, f) }
 
-// RequestMade calls the functions of OnRequest.
+// RequestMade calls the functions that features have registered with OnRequest. It is called when the request
+// of the job has been made.
 func (r *Run) RequestMade() error { return callAll(r.requested) }
 
 // Launch calls the functions of OnLaunch.
