@@ -9,8 +9,9 @@ import (
 	"remshell/stack"
 )
 
-// A fingerprint tells whether a main thread has done anything since it was last read. If the thread is in an MPI call, it
-// is about the callers of MPI: the library itself may poll. Otherwise it is about the whole stack.
+// A fingerprint tells whether a main thread has done anything since it was last read. If the thread is in an
+// MPI call, the fingerprint covers only the callers of MPI, because the library itself may poll. If not, it
+// covers the whole stack.
 type fingerprint struct {
 	inMPI bool
 	hash  uint64
