@@ -77,7 +77,8 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	})
 }
 
-// SetStopped records whether mpiexec is stopped (SIGSTOP). As long as it is, requests are refused at once.
+// SetStopped records whether mpiexec is stopped (SIGSTOP). While mpiexec is stopped, requests are refused at
+// once.
 func (w *Worker) SetStopped(stopped bool) { w.runTask(func() { w.requests.mpiexecStopped = stopped }) }
 
 // handleRequest checks whether the user may make a request. It queues the request for mpiexec, or refuses it.
