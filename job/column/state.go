@@ -19,8 +19,8 @@ const (
 // have started yet.
 const minIdleAge = 10 * time.Second
 
-// readState returns the state of a claim's ranks. It believes a claim that gives an idle reason, since a false reason
-// has no advantage.
+// readState returns the state of a claim's ranks. If a claim gives a reason why it is idle, readState accepts
+// the reason without a check, because a false reason would give no advantage.
 func readState(s Source) int64 {
 	switch {
 	case s.Claim.IdleReason != "":
