@@ -54,8 +54,8 @@ func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
 
-// Time returns the moment, with all stops so far added. While mpiexec is stopped, it waits for the end of
-// the stop.
+// Time returns the time of the deadline, moved by the total time for which mpiexec has been stopped since the
+// deadline was set. If mpiexec is stopped at present, Time waits until mpiexec continues.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
 // Limit returns a deadline that is delayed by stops of mpiexec. Its context ends with cause.

@@ -111,8 +111,8 @@ func (q *Queue) recount(ctx context.Context) error {
 	return nil
 }
 
-// noteElders adds the requests before this one at its own queue host to its elders, the requests that were
-// there earlier.
+// noteElders adds requests to the elders of this request, which are the requests that have been waiting
+// longer. It adds those that come before this request in the queue of its own queue host.
 func (q *Queue) noteElders(ctx context.Context) error {
 	tickets, err := q.ticketsOf(ctx, q.host)
 	var own int64
