@@ -38,8 +38,8 @@ type testCase struct {
 	prints func(sample) (time.Duration, error) // the time, as the ranks have printed it; nil: the wall time counts
 }
 
-// A roundLimits says how many rounds of a case are measured. There are at least least rounds, then more until the
-// time for the case is over, but at most most rounds.
+// A roundLimits says how many rounds of a case are measured. The fields least and most are the smallest and
+// the largest number of rounds. Within these limits, rounds are repeated until the time for the case is over.
 type roundLimits struct {
 	least, most int
 	time        time.Duration
