@@ -65,7 +65,7 @@ func (m *DecisionLocked) Fields(c *Codec) {
 	c.Sentence(&m.Notice, "notice")
 }
 
-// UnlockDecision releases the decision lock.
+// UnlockDecision releases the decision lock, which ensures that one job at a time is planned.
 type UnlockDecision struct{}
 
 func (m *UnlockDecision) Fields(*Codec) {}
