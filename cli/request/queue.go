@@ -10,9 +10,9 @@ import (
 	"remshell/job"
 )
 
-// queueRequest returns where the job looks for claims and tickets of other jobs, which tell the CPUs that
-// they use and their places in the queue. If a candidate is a node of the cluster file, the job uses the
-// cluster's queue.
+// queueRequest returns where the job looks for claims of other jobs (records of the CPUs that they use) and
+// for their tickets (records of their places in the queue). If a candidate is a node of the cluster file, the
+// job uses the cluster's queue.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")

@@ -90,7 +90,8 @@ func (r *Run) OnEnd(f func(error) error) { r.ending = append(r.ending, f) }
 // of the job has been made.
 func (r *Run) RequestMade() error { return callAll(r.requested) }
 
-// Launch calls the functions of OnLaunch.
+// Launch calls the functions that features have registered with OnLaunch. It is called just before the ranks
+// are started.
 func (r *Run) Launch() error { return callAll(r.launching) }
 
 // callAll calls functions in order until one returns an error, and returns that error.
