@@ -106,8 +106,8 @@ func checkFetch(v *node.Validator, m *Fetch) (wire.Message, error) {
 	return open.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }
 
-// checkFetched checks a reply with the data of one of the node's ranks. There must be a request without a
-// reply to which this is the reply, so that a helper can only reply for its own ranks (rule TRUST-3).
+// checkFetched checks a reply that contains the data of one of the node's ranks. It returns an error unless m
+// is the reply to a pending request, so that a helper can reply only for its own ranks (rule TRUST-3).
 func checkFetched(v *node.Validator, m *Fetched) error {
 	open := node.StateOf[openFetches](v)
 	if !open.forOthers[m.ID] {
