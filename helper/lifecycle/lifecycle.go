@@ -222,7 +222,7 @@ type (
 		ToMpiexec bool
 	}
 	// EndGroup is the action to release the resources of the group to which a rank belongs, because all its
-	// ranks have ended. No later action is about one of these ranks.
+	// ranks have ended. No later action concerns these ranks.
 	EndGroup struct{ Rank int }
 	// UpdateGuard is the action to kill the guard, the process that ends the job if mpiexec is killed, if no
 	// process of the job is left. It is returned when no rank runs any more.
