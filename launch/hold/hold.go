@@ -1,6 +1,7 @@
 /*
-Package hold keeps the reasons why the ranks of a running job are stopped (SIGSTOP). A user adds or
-removes one with --suspend and --resume-job, mpiexec with ^Z. Ranks run only while there is no reason.
+Package hold keeps the reasons why the ranks of a running job are stopped (SIGSTOP). A user adds a reason with
+--suspend and removes it with --resume-job. mpiexec itself adds a reason when it is stopped with ^Z. Ranks run only
+while there is no reason.
 
 	            Add: the first reason
 	ranks run -----------------------> ranks are stopped --.
@@ -13,7 +14,7 @@ Package launch passes three calls between this package and package supervise:
 	hold --- Suspend, Resume ---> supervise    no deadline passes in between
 	hold <--------- End --------- supervise    stopped ranks are continued before they are told to end (SV-31)
 
-Only one reason of package job has a meaning here: mpiexec itself may also be stopped when its job is
+Package hold treats only one reason differently from all others: mpiexec itself may be stopped even when its job is
 ending. Package hold performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
 */
 package hold

@@ -16,7 +16,7 @@ type Inbox struct {
 }
 
 // maxSpare is the largest capacity, in events, of a list that an Inbox keeps for reuse. The end of a large
-// job causes half a million events at once, and the memory for these is better freed.
+// job causes half a million events at once, and it is better to free the memory of so many events.
 const maxSpare = 1 << 16
 
 // NewInbox returns an empty Inbox.

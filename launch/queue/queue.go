@@ -40,8 +40,8 @@ type Host interface {
 	Lost() error // why it cannot be used any more; nil if it can
 }
 
-// Helpers gives access to the helpers to which a request is connected. Methods may return Hosts that are
-// lost, unless they say otherwise.
+// Helpers gives access to the helpers to which a request is connected. Unless its comment says otherwise, a
+// method may return a Host to which the connection has been lost.
 type Helpers interface {
 	// FindHost returns the host with a name that is connected and not lost, or nil.
 	FindHost(name string) Host
@@ -168,9 +168,9 @@ func (q *Queue) Standing(ahead int) (competing int, alone time.Duration) {
 	return ahead, alone
 }
 
-// DecidesOrder reports whether the queue decides when this request starts. That is not so if there is no
-// queue, if the request leaves alone the nodes of the first request in the queue, or if it bypasses the
-// queue.
+// DecidesOrder reports whether the queue decides when this request starts. It returns false if there is no
+// queue, if the request does not use the nodes that the first request in the queue needs, or if the request
+// bypasses the queue.
 func (q *Queue) DecidesOrder() bool { return q.host != nil && q.avoidedNodes == "" && !q.Bypass }
 
 // AvoidedNodes returns the host names of the nodes that this request leaves to the first request of the

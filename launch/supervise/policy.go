@@ -27,7 +27,7 @@ type TimeLimit struct {
 	From string
 }
 
-// A BatchJob is the batch job in which mpiexec runs. The zero value is none.
+// A BatchJob is the batch job in which mpiexec runs. The zero value means that mpiexec runs in no batch job.
 type BatchJob struct {
 	System, Job string
 	End         time.Time // when the batch system ends it; zero: unknown
