@@ -49,7 +49,8 @@ func (p problem) solve() (solution, *Error) {
 	return found, failed
 }
 
-// excludedCodes are the codes of hosts that the user has excluded with --exclude or --nodetype.
+// excludedCodes are the codes with which nodes are rejected because the user has excluded them with --exclude
+// or --nodetype.
 var excludedCodes = []string{"out", "hardware"}
 
 // refuseUnusedHost returns an error if a job without -n cannot use one of the hosts that the user named
