@@ -103,8 +103,8 @@ func (n *candidate) claimedNote() job.Note {
 }
 
 // cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns the
-// user's map if the node has all CPUs in that map (placement.md 7.3). Otherwise it returns the node's own map, and
-// note says why.
+// user's map if the cluster file allows that map on the node and the node has every number in the map (placement.md
+// 7.3). Otherwise it returns the node's own map. note says why a map of the user is ignored.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note

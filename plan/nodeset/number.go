@@ -76,7 +76,8 @@ func (n Number) String() string {
 // millionths of the smallest number, and at most MaxTolerance.
 type Tolerance int64
 
-// MaxTolerance is the maximum tolerance. With it, numbers may be up to eleven times the smallest number.
+// MaxTolerance is the maximum tolerance. With this tolerance, numbers may be up to eleven times the smallest
+// number.
 const MaxTolerance Tolerance = 10_000_000
 
 // ParseTolerance parses a tolerance. It is a number from 0 to 10 with up to six decimals, or a percentage from 0%
