@@ -112,7 +112,8 @@ func readDrain(t *keyTable, s *job.NodeSettings) {
 	t.reportUnknownKeys("since", "reason")
 }
 
-// takeTime returns the time of a key that must be there, in whole seconds.
+// takeTime removes a key from the table and returns its value, a time in whole seconds. The key must be
+// present.
 func (t *keyTable) takeTime(key string) time.Time {
 	switch value := t.takeValue(key).(type) {
 	case nil:
