@@ -20,13 +20,14 @@ type Setting struct {
 	MaxProcs      string
 }
 
-// A Slice is the value of --gang-slice: slice=TIME.
+// A Slice is the value of --gang-slice: the length of the time slices in which gangs run, written as
+// slice=TIME.
 type Slice time.Duration
 
-// Choices returns the key, with a placeholder for its value.
+// Choices returns the beginning of a value for shell completion, with a placeholder for the time.
 func (Slice) Choices() []string { return []string{"slice=TIME"} }
 
-// UnmarshalText parses slice=TIME.
+// UnmarshalText parses a value of the form slice=TIME.
 func (s *Slice) UnmarshalText(text []byte) error {
 	value, is := strings.CutPrefix(string(text), "slice=")
 	if !is {
@@ -130,8 +131,8 @@ func changeMembers(old []string, text, kind string, find func(string) (int, erro
 }
 
 // apply returns the settings after the change. A node that is already drained keeps the time at which it was
-// drained. It keeps the reason, too, unless the change has another reason. slice is the
-// length of slices on the node without a setting.
+// drained. It keeps the reason, too, unless the change has another reason. slice is the length of the time
+// slices of gangs on the node if root has not set one.
 func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs, slice time.Duration) (job.NodeSettings, error) {
 	switch {
 	case c.Drain && s.IsDrained():
@@ -155,7 +156,8 @@ func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs, slice 
 	return s, err
 }
 
-// sliceDelay is how long after a change slices have their new length. By then all helpers have read it.
+// sliceDelay is the time between a change of the length of slices and the moment from which the new length is
+// used. By then all helpers have read the change.
 const sliceDelay = 6 * time.Second
 
 // settingsText returns a text that says which settings apply to a node. In a message, the text follows the

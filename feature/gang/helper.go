@@ -108,8 +108,8 @@ func (t *nodeTurns) apply() {
 	}
 }
 
-// readSetting reads the length of slices that root has set at run time (mpijob gang), if that was not done within settingAge. If
-// it cannot be read, the last one counts.
+// readSetting reads the length of slices that root has set on this node at run time (mpijob gang), unless it
+// was read less than settingAge ago. If the setting cannot be read, the last known one remains in use.
 func (t *nodeTurns) readSetting(now time.Time) {
 	if age := now.Sub(t.lookedAt); age >= 0 && age < settingAge {
 		return
@@ -120,5 +120,6 @@ func (t *nodeTurns) readSetting(now time.Time) {
 	}
 }
 
-// settingAge is how old a setting may be that is used. With competitors, apply is called more often than it is changed.
+// settingAge is the time after which the setting of slices is read again. Method apply may be called much
+// more often than the setting changes.
 const settingAge = clockCheck
