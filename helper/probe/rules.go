@@ -90,9 +90,10 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// GangTerms reads from this node's cluster file how gangs take turns here. Without a file that says so, or with an error,
-// the result is job.DefaultGangTerms. slice is the setting of the run-time settings, which replaces terms.Slice if it is set.
-// Both files must belong to root.
+// GangTerms reads how gangs take turns on this node (jobs that share CPUs in time slices) from the cluster
+// file. If the file does not say so, or there is an error, the result is job.DefaultGangTerms. slice is the
+// length that root has set at run time, which replaces terms.Slice if it is set. Both files must belong to
+// root.
 func GangTerms(clusterFile, stateFile string) (terms job.GangTerms, slice job.SliceSetting, err error) {
 	terms = job.DefaultGangTerms
 	state, err := ReadState(stateFile)
