@@ -33,16 +33,17 @@ type Allow struct {
 	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
 }
 
-// A SliceSetting is the length of the slices in which gangs of a node take turns (--gang). In the zero value, the node's
-// cluster file says it.
+// A SliceSetting is the length of the time slices in which gangs (jobs that share CPUs) run on a node, if
+// root has set it at run time (mpijob gang). The zero value means that the node's cluster file determines the
+// length.
 type SliceSetting struct {
 	Length time.Duration // 0: not set
 	From   time.Time     // from when on it holds, in whole seconds
 	Before time.Duration // the length until then
 }
 
-// At returns the length at a time, and the time until which it holds, or the zero time if no other length is set. other is the
-// length without a setting.
+// At returns the length of slices at the time now, and the time until which that length is used. until is
+// zero if no other length is set. other is the length that is used without a setting.
 func (s SliceSetting) At(now time.Time, other time.Duration) (length time.Duration, until time.Time) {
 	switch {
 	case s.Length == 0:
@@ -53,13 +54,14 @@ func (s SliceSetting) At(now time.Time, other time.Duration) (length time.Durati
 	return s.Length, time.Time{}
 }
 
-// IsValid reports whether the lengths are within the limits, or nothing is set.
+// IsValid reports whether the lengths are within their limits. It returns true if nothing is set.
 func (s SliceSetting) IsValid() bool {
 	allowed := func(d time.Duration) bool { return d >= MinSlice && d <= MaxSlice }
 	return s == SliceSetting{} || allowed(s.Length) && allowed(s.Before)
 }
 
-// Text returns the length, as a text that follows the node's name. It is empty if none is set.
+// Text returns a text with the length. In a message, the text follows the node's name. It is empty if no
+// length is set.
 func (s SliceSetting) Text() string {
 	if s.Length == 0 {
 		return ""
