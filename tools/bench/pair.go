@@ -10,9 +10,11 @@ import (
 	"time"
 )
 
-// pairScript starts the same job twice, at the same time: an MPI program whose ranks wait for each other all the time, one rank
-// on each CPU. Each job prints how many allreduces it has done in so many seconds. The first arguments are mpiexec, the number
-// of CPUs, and the seconds. Options of mpiexec follow. The jobs know no others on this machine.
+// pairScript starts the same job twice, at the same time: an MPI program whose ranks wait for each other all
+// the time, one rank on each CPU. Each job prints how many calls of MPI_Allreduce it has made in the given
+// number of seconds. The first arguments are mpiexec, the number of CPUs, and the seconds. Options of mpiexec
+// follow. The jobs use a ledger (directory of claims) of their own, so that other jobs on this machine have
+// no effect.
 const pairScript = `MPIEXEC_LEDGER=$(mktemp -d) && export MPIEXEC_LEDGER || exit
 run="$1 -q -host localhost -n $2 --mem-per-rank 1M" seconds=$3
 shift 3
@@ -21,8 +23,8 @@ $run "$@" build/programs/reduce.mpich4 "${seconds}s"
 code=$?
 wait $! && rm -rf "$MPIEXEC_LEDGER" && exit $code`
 
-// pairCases returns cases of two jobs that want the same CPUs at the same time. Each is compared with --wait, by which one runs
-// after the other. So all take about a minute.
+// pairCases returns cases of two jobs that need the same CPUs at the same time. Each case is compared with
+// --wait, with which one job runs after the other, so that all cases take about a minute.
 func (b *bench) pairCases() []testCase {
 	pair := func(seconds int, options ...string) []string {
 		return append([]string{"/bin/sh", "-c", pairScript, "sh", b.ours, strconv.Itoa(runtime.NumCPU()), strconv.Itoa(seconds)}, options...)
@@ -42,7 +44,8 @@ func (b *bench) pairCases() []testCase {
 	return list
 }
 
-// allreduceTime returns how long 1000 allreduces took, if the sample's jobs have printed how many they did.
+// allreduceTime returns how long 1000 calls of MPI_Allreduce took. It returns an error if the jobs of the
+// sample have not printed how many calls they have made.
 func allreduceTime(s sample) (time.Duration, error) {
 	sum := 0
 	for _, word := range strings.Fields(s.output) {
