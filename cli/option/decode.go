@@ -33,8 +33,8 @@ func newMappers() *kong.Registry {
 		}))
 }
 
-// decodeVerbatim passes the text to UnmarshalText byte for byte (rule ENV-7). kong's own mapper uses JSON,
-// which replaces each byte that is not UTF-8 by U+FFFD.
+// decodeVerbatim passes the text to UnmarshalText byte for byte (rule ENV-7). The default function of the
+// library kong uses JSON, which replaces each byte that is not UTF-8 by U+FFFD.
 func decodeVerbatim(ctx *kong.DecodeContext, target reflect.Value) error {
 	return target.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(ctx.Scan.Pop().String()))
 }

@@ -137,7 +137,8 @@ func (s Spelling) placeholder() string {
 // in -npersocket 2.
 func (s Spelling) takesNumber() bool { return strings.HasPrefix(s.Form, "ppr:%") }
 
-// checkText returns an error if the spelling needs a number and text is none.
+// checkText checks the text after the option's name. It returns an error if this spelling needs a number and
+// the text is not a number, or the number is too small.
 func (s Spelling) checkText(text string) error {
 	if !s.takesNumber() {
 		return nil
