@@ -58,7 +58,8 @@ func gatherStacks(targets []target, deadline time.Time) (job.StackReport, map[in
 	return g.report, g.prints
 }
 
-// inTime returns the result of read, or that of instead if read takes longer than the limit. Then read goes on.
+// inTime returns the result of read. If read takes longer than limit, it returns the result of instead, and
+// read continues in the background.
 func inTime[T any](limit time.Duration, read, instead func() T) T {
 	done := make(chan T, 1)
 	go func() { done <- read() }()

@@ -55,8 +55,8 @@ type lastSeen struct {
 	pass       int
 }
 
-// These values stand for owners that are not ranks. The process does not descend from the helper, is the
-// helper itself, or its owner is still being computed.
+// These values are used in place of a rank for a process that belongs to no rank: a process that does not
+// descend from the helper, the helper itself, and a process whose rank is still being computed.
 const (
 	notOfJob   = -2
 	isHelper   = -3
