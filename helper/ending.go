@@ -125,9 +125,10 @@ func (s *Session) reportDrained() {
 	}, func() { s.conn.Send(drained) })
 }
 
-// A helperSignals records the signals that somebody other than mpiexec sent to this helper. Slurm sends them to all
-// processes of its step here, also to the ranks; systemd does the same in a session that it stops. Grid Engine sends
-// them to the process group of its task, which has the helper in it and no rank.
+// A helperSignals records the signals that somebody other than mpiexec sent to this helper. Slurm sends
+// signals to all processes of its step on this node, including the ranks, and systemd does the same in a
+// session that it stops. Grid Engine sends signals to the process group of its task, which contains the
+// helper but no rank.
 //
 //	scancel, the time limit --> slurmstepd ---- TERM ----> reaper, which ignores it
 //	                                 |--------- TERM ----> helper --- HelperSignaled ---> mpiexec

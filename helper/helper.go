@@ -101,11 +101,12 @@ func (sys System) sessionBatchSystem() *batch.System {
 
 // sharesHelperSession reports whether a rank stays in the helper's session.
 //
-// If Open MPI's ranks share CPUs, they call sched_yield while they wait. With sched_autogroup, the kernel then gives
-// the CPU only to processes of the same session: in separate sessions such ranks are 100 times slower. MPICH's ranks
-// do not yield, and each session gets its part of a CPU. A program that may be built with either stays: MPICH loses a
-// third of its speed, and Open MPI gains much more. No rank may touch mpiexec's terminal: there such a job has a
-// helper in a session of its own (package cli).
+// If Open MPI's ranks share CPUs, they call sched_yield while they wait. With sched_autogroup, the kernel
+// then gives the CPU only to processes of the same session: in separate sessions such ranks are 100 times
+// slower. MPICH's ranks do not yield, and each session gets its part of a CPU. A program that may be built
+// with either library stays in the helper's session, because MPICH loses a third of its speed there, and Open
+// MPI gains much more. No rank may use mpiexec's terminal. If mpiexec has a terminal, such a job has a helper
+// in a session of its own (package cli).
 func (s *Session) sharesHelperSession(r *Rank) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.pmiOffered().OffersPMIx() && r.group.pmix.Oversubscribed()
 }

@@ -26,8 +26,8 @@ type PeakWatcher struct {
 	peaks map[int]*peak // by PID; nil: not started
 }
 
-// A peak is the largest memory of a process that has been seen, in bytes. If the process has used more than
-// floor, wait4 reports the right value instead.
+// A peak is the largest memory that a process was seen to use, in bytes. If the process has used more than
+// floor bytes, wait4(2) reports the exact value, which is used in place of seen.
 type peak struct{ seen, floor int64 }
 
 // ownPeak returns the largest resident set of this process so far, in bytes.

@@ -9,7 +9,7 @@ import (
 	"remshell/wire"
 )
 
-// Requests sends requests of this node's PMI servers to mpiexec. Fences are not among them; see type Fences.
+// Requests sends requests of this node's PMI servers to mpiexec, except fences, which type Fences sends.
 type Requests struct{ Pipeline[wire.Message] }
 
 // NewRequests returns a Requests. send sends a message to mpiexec.

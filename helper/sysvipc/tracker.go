@@ -118,8 +118,8 @@ func (b *Tracker) HasWork() bool {
 	return b.freeAll && len(b.failedRanks) > 0
 }
 
-// isToFree reports whether objects left behind by a rank are to be removed (rule PD-16). Objects whose rank
-// is unknown are removed only if the objects of all ranks are.
+// isToFree reports whether the objects that a rank has left behind must be removed (rule PD-16). Objects
+// whose rank is unknown are removed only if the objects of all ranks must be removed.
 func (b *Tracker) isToFree(rank int) bool {
 	if b.freeAll {
 		return true
