@@ -15,7 +15,8 @@ package supervise. Output and other messages that streamHandler takes never get 
 */
 var coreHandlers [256]func(*Job, *Node, wire.Message) []supervise.Event
 
-// handle sets the core's handler for messages of type M. It is called while the program is initialized.
+// handle sets the function with which this package handles messages of type M. It is called while the program
+// is initialized.
 func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
 	coreHandlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
 }
