@@ -95,8 +95,8 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, min
 	}
 }
 
-// waitForLocks waits until the entries in earlier are gone or the time limit for each has passed. warning is about
-// the first entry that is not gone.
+// waitForLocks waits until the entries in earlier are gone, or until the time limit for each of them has
+// passed. warning is about the first entry that still exists after its time limit.
 func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (warning, err error) {
 	if len(earlier) == 0 {
 		return nil, nil
