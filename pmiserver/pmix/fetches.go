@@ -35,7 +35,7 @@ type fetchKey struct {
 	key  string
 }
 
-// A fetch is a request for data to another node that has not been answered yet. It serves all local Gets that
+// A fetch is a request for data to another node that has no reply yet. The reply serves all local Gets that
 // need the same rank and key.
 type fetch struct {
 	deadline time.Time // when the other node gives up; zero: the default of PMIX-33

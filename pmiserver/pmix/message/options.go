@@ -69,8 +69,8 @@ const (
 	ListedProcs Range = 6 // processes of a list
 )
 
-// IsForNobody reports whether an event with this range is sent to no client. That is so if it is meant for
-// the resource manager or the process itself, or if the range is invalid.
+// IsForNobody reports whether an event with this range is sent to no client. It returns true for an event to
+// the resource manager or to the process itself, and for an invalid range.
 func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
 // Range returns which processes may find the names of a Publish. The default is InJob. For a Lookup the range
