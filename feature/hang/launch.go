@@ -57,11 +57,14 @@ func (w *watcher) due(now time.Time) time.Time {
 // was requested.
 func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event {
 	j := w.job
-	hangs, quiet := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved}, now)
-	if !hangs || j.State.Phase != supervise.Running {
+	v := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved}, now)
+	if v.Why != "" {
+		j.Env.Log.Info().Msgf("no progress for %s, but %s", quietText(v.Quiet), v.Why)
+	}
+	if !v.Hangs || j.State.Phase != supervise.Running {
 		return nil
 	}
-	line := headline(quiet, s)
+	line := headline(v.Quiet, s)
 	report := "mpiexec: " + line + "\n" + s.Text
 	if !w.ends {
 		report += "  all calls: mpijob status " + string(j.Plan.Job) + " --stacks\n"

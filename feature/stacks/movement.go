@@ -24,7 +24,7 @@ func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fing
 	}
 	for i, a := range slices.Backward(t.frames) {
 		for _, l := range names[keyOf(a)] {
-			if _, is := tree.MPICall(l.Function); is {
+			if tree.Communicates(l.Function) {
 				p.hash, ok = t.hashFrom(i + 1)
 				p.inMPI = true
 				return p, ok

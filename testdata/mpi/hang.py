@@ -1,49 +1,44 @@
-# hang.py HOW: rank 2 keeps the others waiting in MPI_Allreduce. HOW is sleep, loop, lock or barrier.
-import array
+"""A program that hangs: hang.py HOW. Its last rank does something else than the others."""
+import ctypes
+import os
+import socket
+import subprocess
 import sys
 import threading
-import time
 
-from mpi4py import MPI
-
-
-class Solver:
-    def __init__(self, comm):
-        self.comm = comm
-
-    def exchange(self):
-        total = array.array("d", [0.0])
-        self.comm.Allreduce(array.array("d", [1.0]), total)
-
-    def run(self, how):
-        if self.comm.rank == 2:
-            write_restart(how)
-        self.exchange()
+how = sys.argv[1]
 
 
-def write_restart(how):
-    if how == "sleep":
-        time.sleep(1000)
-    if how == "lock":
-        threading.Event().wait()
-    if how == "loop":
-        compute()
-
-
-def compute():
-    while True:
-        sum(i * i for i in range(1000))
-
-
-def main():
-    comm = MPI.COMM_WORLD
+def exchange():
     comm.Barrier()
-    if comm.rank == 0:
-        print("ready", flush=True)
-    if sys.argv[1] == "barrier" and comm.rank == 2:
-        comm.Barrier()  # instead of Allreduce
-    Solver(comm).run(sys.argv[1])
 
 
-if __name__ == "__main__":
-    main()
+def wait_for_peer(connection):
+    while connection.recv(1):
+        pass
+
+
+def hold_gil():
+    ctypes.PyDLL(None).pause()  # PyDLL keeps the lock of the interpreter
+
+
+if how.startswith("sockets"):  # without MPI: a ring in which each rank waits for the one before
+    print("ready", flush=True)
+    a, b = socket.socketpair()
+    wait_for_peer(a)
+
+from mpi4py import MPI  # noqa: E402
+
+comm = MPI.COMM_WORLD
+rank, size = comm.Get_rank(), comm.Get_size()
+comm.allreduce(rank)
+if rank == 0:
+    print("ready", flush=True)
+if rank == size - 1:
+    if how == "gil":
+        threading.Thread(target=hold_gil).start()
+    if how == "python-child":
+        subprocess.run(["cat", sys.argv[2]])
+    if how == "python-skip":
+        comm.bcast(None, root=0)
+exchange()

@@ -46,8 +46,9 @@ type Tracker struct {
 
 	changed  time.Time // when something changed last
 	last     Sample
-	earlier  []Sample // since something changed, and since the last reading of stacks; oldest first
-	reported bool     // the last report says that nothing has changed
+	earlier  []Sample  // since something changed, and since the last reading of stacks was over; oldest first
+	reading  time.Time // when a reading of stacks began last
+	reported bool      // the last report says that nothing has changed
 }
 
 // awakeShare is the part of a CPU's time that a rank must use to count as awake.
@@ -66,8 +67,11 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	if quiet >= begin {
 		r = Report{For: quiet, PMI: s.PMI, User: s.User, Awake: t.awake(quiet / 2)}
 	}
-	if t.earlier = append(t.earlier, s); reading { // it stops the processes for a moment, so they wake up
-		t.earlier = nil
+	switch {
+	case reading: // it stops the processes for a moment, so they wake up
+		t.earlier, t.reading = nil, s.At
+	case t.reading.IsZero() || s.At.Sub(t.reading) > min(t.After/4, 5*time.Second):
+		t.earlier = append(t.earlier, s)
 	}
 	if quiet < begin {
 		send, t.reported = t.reported, false

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -136,27 +137,33 @@ type Reading struct {
 	Moved  []int            // ranks that have done something since the last reading
 }
 
-// AddReading adds the stacks that NextReading has requested. If the job makes no progress, hangs is true, and
-// quiet is how long the job has made none.
-func (w *Watch) AddReading(r Reading, now time.Time) (hangs bool, quiet time.Duration) {
+// A Verdict is what a reading means.
+type Verdict struct {
+	Hangs bool          // the job makes no progress: the user is to read that
+	Quiet time.Duration // how long nothing has changed
+	Why   string        // why the job may go on; empty: it hangs, or there are more readings to come
+}
+
+// AddReading adds the stacks that NextReading has asked for.
+func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 	w.reading = false
 	since, stays := w.quietSince()
 	if !stays || since != w.since {
 		w.round = 0
-		return false, 0
+		return Verdict{Why: "something has changed meanwhile"}
 	}
-	if w.goesOn(r) {
+	quiet := now.Sub(since)
+	if why := w.goesOn(r); why != "" {
 		w.round = 0
-		w.wait(now.Sub(since))
-		return false, 0
+		w.wait(quiet)
+		return Verdict{Quiet: quiet, Why: why}
 	}
 	if w.round++; w.round < rounds {
-		return false, 0
+		return Verdict{Quiet: quiet}
 	}
 	w.round = 0
-	quiet = now.Sub(since)
 	w.wait(quiet)
-	return true, quiet
+	return Verdict{Hangs: true, Quiet: quiet}
 }
 
 // wait doubles the time until the next reading, until that time is later than quiet.
@@ -167,23 +174,32 @@ func (w *Watch) wait(quiet time.Duration) {
 	}
 }
 
-// goesOn reports whether a rank may continue by itself.
-func (w *Watch) goesOn(r Reading) bool {
+// goesOn returns why a rank may go on by itself, or "" if none can.
+func (w *Watch) goesOn(r Reading) string {
 	var awake, seen []int
 	for _, n := range w.nodes {
 		awake = append(awake, n.Awake...)
 	}
 	for i, g := range r.Groups {
 		seen = append(seen, g.Ranks...)
-		if r.Calls[i] == "" && g.State != job.StackStopped && g.State != job.StackEnded && (g.State == job.StackRuns || w.round == 0 && containsAny(awake, g.Ranks)) {
-			return true
-		}
-		if strings.HasSuffix(g.Note, debuggerNote) {
-			return true
+		outside := r.Calls[i] == "" && g.State != job.StackStopped && g.State != job.StackEnded
+		switch {
+		case strings.HasSuffix(g.Note, debuggerNote):
+			return fmt.Sprintf("a debugger traces rank %d", g.Ranks[0])
+		case outside && g.State == job.StackRuns:
+			return fmt.Sprintf("rank %d computes", g.Ranks[0])
+		case outside && w.round == 0 && containsAny(awake, g.Ranks):
+			return fmt.Sprintf("rank %d is awake at times, or sleeps for a time", g.Ranks[0])
 		}
 	}
 	slices.Sort(seen)
-	return len(slices.Compact(seen)) < r.Size || w.round > 0 && len(r.Moved) > 0
+	switch missing := r.Size - len(slices.Compact(seen)); {
+	case missing > 0:
+		return fmt.Sprintf("%d of %d ranks could not be read", missing, r.Size)
+	case w.round > 0 && len(r.Moved) > 0:
+		return fmt.Sprintf("rank %d has moved", r.Moved[0])
+	}
+	return ""
 }
 
 // debuggerNote is the text at the end of the note of a group of ranks that a debugger traces.

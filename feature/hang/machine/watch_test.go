@@ -46,9 +46,9 @@ func (s *story) quiet(now float64, awake ...int) {
 func (s *story) run(from, until float64) (reports []float64) {
 	for now := from; now <= until; now += 0.5 {
 		if read, _ := s.NextReading(at(now)); read {
-			if hangs, quiet := s.AddReading(s.reading, at(now)); hangs {
-				if quiet != at(now).Sub(start) {
-					s.t.Errorf("at %v: quiet for %v", now, quiet)
+			if v := s.AddReading(s.reading, at(now)); v.Hangs {
+				if v.Quiet != at(now).Sub(start) {
+					s.t.Errorf("at %v: quiet for %v", now, v.Quiet)
 				}
 				reports = append(reports, now)
 			}
@@ -105,7 +105,7 @@ func TestWatch(t *testing.T) {
 		var reports []float64
 		for now := 100.0; now <= 300; now += 0.5 {
 			if read, _ := s.NextReading(at(now)); read {
-				if hangs, _ := s.AddReading(s.reading, at(now)); hangs {
+				if s.AddReading(s.reading, at(now)).Hangs {
 					reports = append(reports, now)
 				}
 			}
@@ -127,9 +127,9 @@ func TestChangeStartsAnew(t *testing.T) {
 	s.AddReport(0, Report{For: 54 * time.Second, PMI: true}, at(154))
 	for now := 154.0; now < 200; now += 0.5 {
 		if read, _ := s.NextReading(at(now)); read {
-			if hangs, quiet := s.AddReading(s.reading, at(now)); hangs {
-				if now != 160 || quiet != time.Minute {
-					t.Errorf("at %v: %v", now, quiet)
+			if v := s.AddReading(s.reading, at(now)); v.Hangs {
+				if now != 160 || v.Quiet != time.Minute {
+					t.Errorf("at %v: %v", now, v.Quiet)
 				}
 				return
 			}
@@ -149,7 +149,7 @@ func TestChangeDuringAReading(t *testing.T) {
 		t.Error("two readings at a time")
 	}
 	s.AddReport(0, Report{}, at(60))
-	if hangs, _ := s.AddReading(s.reading, at(61)); hangs || s.round != 0 {
+	if v := s.AddReading(s.reading, at(61)); v.Why == "" || s.round != 0 {
 		t.Error("a reading counts although something has changed")
 	}
 }
@@ -187,6 +187,25 @@ func TestTracker(t *testing.T) {
 	}
 	if len(sent) != len(want) {
 		t.Errorf("%q, want %q", sent, want)
+	}
+}
+
+// What a reading of stacks does to a rank does not count as a sign of life.
+func TestTrackerAfterReading(t *testing.T) {
+	tracker := Tracker{After: time.Minute}
+	awake := func(now float64, wakeup uint64, reading bool) int {
+		r, _, _ := tracker.Add(Sample{At: at(now), Ranks: map[int]RankSample{3: {Wakeup: wakeup}}}, reading)
+		return len(r.Awake)
+	}
+	for _, step := range []struct {
+		now     float64
+		wakeup  uint64
+		reading bool
+		awake   int
+	}{{0, 1, false, 0}, {30, 1, false, 0}, {54, 1, true, 0}, {55, 2, false, 1}, {60, 3, false, 1}, {90, 3, false, 0}, {114, 3, true, 0}, {180, 4, false, 1}} {
+		if got := awake(step.now, step.wakeup, step.reading); got != step.awake {
+			t.Errorf("at %v: %d ranks are awake, want %d", step.now, got, step.awake)
+		}
 	}
 }
 

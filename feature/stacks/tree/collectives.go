@@ -37,6 +37,12 @@ func communicates(f job.StackFrame) (name string, is bool) {
 	return "", false
 }
 
+// Communicates reports whether a function of a native library is a call of MPI, NCCL, gloo or torch.distributed.
+func Communicates(function string) bool {
+	_, is := communicates(job.StackFrame{Function: function})
+	return is
+}
+
 // These are the calls in which ranks wait for each other, of the libraries c10d and gloo, and of NCCL without
 // its prefix.
 var (

@@ -3,6 +3,7 @@ package tree
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"remshell/idset"
 	"remshell/job"
@@ -49,8 +50,17 @@ func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	if best == 0 || best <= weightCall && 2*len(g.Ranks) > all {
 		return g, false
 	}
-	g.Ranks = idset.New(g.Ranks...)
+	if g.Ranks = idset.New(g.Ranks...); len(g.Ranks) > 1 {
+		g.Why = ofSeveral(g.Why)
+	}
 	return g, true
+}
+
+// ofSeveral returns a reason of whyElsewhere for several ranks.
+func ofSeveral(why string) string {
+	verb, rest, _ := strings.Cut(strings.TrimPrefix(why, "it "), " ")
+	plural := map[string]string{"is": "they are", "has": "they have", "computes": "they compute", "waits": "they wait", "its": "their"}[verb]
+	return plural + " " + rest
 }
 
 // These are the weights of reasons for a guess. Of two groups, the one with the larger weight is more likely

@@ -98,6 +98,9 @@ func callsBack(below []job.StackFrame, program, library string) bool {
 // MPICall returns the name that the MPI standard gives to a function, if function is its name in C or
 // Fortran. For example, it returns MPI_Send for PMPI_Send, mpi_send_ and pmpi_send__.
 func MPICall(function string) (name string, ok bool) {
+	if function == "ompi_mpi_finalize" { // MPI_Finalize of Open MPI jumps there
+		return "MPI_Finalize", true
+	}
 	bare := strings.TrimPrefix(strings.TrimPrefix(function, "P"), "p")
 	rest := ""
 	for _, prefix := range []string{"MPI_", "mpi_"} {

@@ -72,7 +72,7 @@ func TestSimplify(t *testing.T) {
 // Names of MPI functions in C and Fortran are those of the standard.
 func TestMPICall(t *testing.T) {
 	for name, want := range map[string]string{"MPI_Send": "MPI_Send", "PMPI_Send": "MPI_Send", "mpi_send_": "MPI_Send", "pmpi_send__": "MPI_Send", "mpi_allreduce_f08ts_": "MPI_Allreduce",
-		"MPI_": "", "mpi_init": "", "MPIR_Wait": "", "main": "", "": "", "MPI_Comm_rank": "MPI_Comm_rank", "P": "", "pMPI_x(y)": ""} {
+		"MPI_": "", "mpi_init": "", "MPIR_Wait": "", "main": "", "": "", "MPI_Comm_rank": "MPI_Comm_rank", "ompi_mpi_finalize": "MPI_Finalize", "P": "", "pMPI_x(y)": ""} {
 		if got, is := MPICall(name); got != want || is != (want != "") {
 			t.Errorf("%s: %s, want %s", name, got, want)
 		}
@@ -128,7 +128,7 @@ func TestExplain(t *testing.T) {
 		{"in the kernel", []job.StackGroup{all, main4("2", job.StackBlocked, "main@a fsync@libc.so.6")}, "[2] it waits in the kernel, outside of MPI"},
 		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] it is stopped by a signal"},
 		{"ended", []job.StackGroup{all, {Ranks: []int{2}, Threads: 1, State: job.StackEnded, Note: "the process of the rank has ended"}}, "[2] it has ended"},
-		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] it waits in the kernel, outside of MPI"},
+		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] they wait in the kernel, outside of MPI"},
 		{"all alike", []job.StackGroup{all}, "none"},
 		{"none in MPI", []job.StackGroup{main4("0,1", job.StackRuns, "main@a f@a"), main4("2", job.StackRuns, "main@a g@a")}, "none"},
 		{"of torch", []job.StackGroup{main4("0,1,3", job.StackSleeps, "f@Python:x.py:3 torch.distributed.all_reduce@Python"), main4("2", job.StackRuns, "f@Python:x.py:4")},
