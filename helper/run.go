@@ -379,9 +379,19 @@ func (r *Rank) noteBarrier() {
 // barrierFault returns the barrier in which a rank was when a signal ended it, and a known fault of its MPI
 // library that may have kept it there. It returns 0 and "" if the rank was in no barrier.
 func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
-	o := r.group.pmiOffers[r.Plan.App]
-	if r.barrier == 0 || r.Exit.Status() == 0 || r.Exit.PMI != job.PMIOpen || o == nil {
+	if r.barrier == 0 || r.Exit.Status() == 0 || r.Exit.PMI != job.PMIOpen {
 		return 0, ""
+	}
+	fault = s.FinalizeFault(r)
+	return r.barrier, fault
+}
+
+// FinalizeFault returns the code of a known fault of the rank's MPI library that makes MPI_Finalize hang, or "". It may
+// read the rank's program. Only the goroutine of run may call it.
+func (s *Session) FinalizeFault(r *Rank) string {
+	o := r.group.pmiOffers[r.Plan.App]
+	if o == nil {
+		return ""
 	}
 	library := o.MPI
 	if library.Family == "" { // --pmi set the offer, so the library was not looked at
@@ -389,10 +399,10 @@ func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
 	}
 	for _, f := range mpifault.FaultsOf(library) {
 		if f.Code == mpifault.Finalize {
-			fault = f.Code
+			return f.Code
 		}
 	}
-	return r.barrier, fault
+	return ""
 }
 
 // passSignal sends a user's signal to a rank's process group. If ProcessOnly is set, it sends the signal only

@@ -19,6 +19,8 @@ type nodeWatch struct {
 	tracker machine.Tracker
 	began   bool
 	pmi     bool // a rank has called PMI
+	checked bool // libraryFault has looked
+	fault   string
 }
 
 func attachHelper(s *helper.Session) {
@@ -58,7 +60,7 @@ func (n *nodeWatch) takeSample() {
 func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
 	report, send, next := n.tracker.Add(sample, reading)
 	if send && !n.session.Lifecycle.IsDisconnected() {
-		n.session.Send(&Unchanged{report})
+		n.session.Send(&Unchanged{Report: report, Fault: n.libraryFault()})
 	}
 	return next
 }
@@ -81,4 +83,14 @@ func (n *nodeWatch) sampler() func() machine.Sample {
 		s.PMI = pmi
 		return s
 	}
+}
+
+// libraryFault returns the code of a known fault of the MPI library of a rank, or "".
+func (n *nodeWatch) libraryFault() string {
+	for _, r := range n.session.Ranks() {
+		if !n.checked && n.pmi {
+			n.checked, n.fault = true, n.session.FinalizeFault(r)
+		}
+	}
+	return n.fault
 }

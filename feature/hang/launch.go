@@ -1,6 +1,7 @@
 package hang
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -15,6 +16,7 @@ func init() { launch.Register(launch.Feature{Name: "hang", Attach: attach}) }
 type watcher struct {
 	job   *launch.Job
 	ends  bool
+	fault string // of the MPI library, as a helper has reported it
 	watch *machine.Watch
 }
 
@@ -34,6 +36,7 @@ func attach(j *launch.Job) {
 	j.Hooks.NodeLost.Add(remove)
 	launch.Handle(j, func(n *launch.Node, m *Unchanged) []supervise.Event {
 		w.watch.AddReport(n.Key, m.Report, time.Now())
+		w.fault = cmp.Or(m.Fault, w.fault)
 		return nil
 	})
 	j.Hooks.Due.Add(w.due)
@@ -65,7 +68,7 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 		return nil
 	}
 	line := headline(v.Quiet, s)
-	report := "mpiexec: " + line + "\n" + s.Text
+	report := "mpiexec: " + line + "\n" + s.Text + finalizeAdvice(s, len(j.Nodes), w.fault)
 	if !w.ends {
 		report += "  all calls: mpijob status " + string(j.Plan.Job) + " --stacks\n"
 	}

@@ -35,8 +35,11 @@ type Watching struct {
 // Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (s *Watching) Fields(c *wire.Codec) { c.Duration(&s.After, "time") }
 
-// Unchanged reports that nothing has changed on the node for some time, or that something has changed.
-type Unchanged struct{ machine.Report }
+// Unchanged reports that nothing has changed on the node for some time, or that something has.
+type Unchanged struct {
+	machine.Report
+	Fault string // a fault of the MPI library of a rank that makes MPI_Finalize hang (package mpifault); empty: none is known
+}
 
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *Unchanged) Fields(c *wire.Codec) {
@@ -44,6 +47,7 @@ func (m *Unchanged) Fields(c *wire.Codec) {
 	c.Bool(&m.PMI)
 	c.Bool(&m.User)
 	c.Nums(&m.Awake, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
+	c.Word(&m.Fault, "fault")
 }
 
 // TakeSample makes a helper that has sent Unchanged take a sample at once, and send another one.
@@ -61,7 +65,7 @@ const maxReportRate = 50
 func init() {
 	wire.RegisterSetting[Watching](50, &Watching{After: time.Minute})
 	wire.Register[Unchanged](130, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: 1 << 20, Example: func(rank int) wire.Message {
-		return &Unchanged{machine.Report{For: time.Minute, PMI: true, User: true, Awake: []int{rank}}}
+		return &Unchanged{Report: machine.Report{For: time.Minute, PMI: true, User: true, Awake: []int{rank}}, Fault: "f"}
 	}})
 	wire.Register[TakeSample](131, wire.Row{Sender: wire.Launcher, Phase: wire.Running, Example: func(int) wire.Message {
 		return &TakeSample{}

@@ -10,6 +10,7 @@ import (
 	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/node/nodetest"
+	"remshell/mpifault"
 	"remshell/wire/wiretest"
 )
 
@@ -22,7 +23,7 @@ func TestStages(t *testing.T) {
 
 // The frame of the message does not change.
 func TestFrame(t *testing.T) {
-	wiretest.CheckBytes(t, &Unchanged{machine.Report{For: time.Nanosecond, PMI: true, Awake: []int{3}}}, "82050202000206")
+	wiretest.CheckBytes(t, &Unchanged{Report: machine.Report{For: time.Nanosecond, PMI: true, Awake: []int{3}}}, "8206020200020600")
 }
 
 // A job is watched if people see what is reported, or if the user has asked for it.
@@ -63,6 +64,32 @@ func TestWatchingFor(t *testing.T) {
 	for value, want := range map[string]bool{"CI=true": true, "CI=1": true, "CI=": false, "CI=false": false, "CIRCLE=1": false} {
 		if isCI([]string{"A=b", value}) != want {
 			t.Errorf("%s: want %v", value, want)
+		}
+	}
+}
+
+// If all ranks are in MPI_Finalize on several nodes, a fault of their library is named with what to do.
+func TestFinalizeAdvice(t *testing.T) {
+	for _, test := range []struct {
+		calls []string
+		nodes int
+		fault string
+		want  string
+	}{
+		{[]string{"MPI_Finalize", "MPI_Finalize"}, 2, mpifault.Finalize, "  known fault: the program is linked with MPICH 4.0 with UCX (Debian 12)"},
+		{[]string{"MPI_Finalize", "MPI_Finalize"}, 1, mpifault.Finalize, ""},
+		{[]string{"MPI_Finalize", "MPI_Finalize"}, 2, "", ""},
+		{[]string{"MPI_Finalize", "MPI_Send"}, 2, mpifault.Finalize, ""},
+		{[]string{"MPI_Finalize", ""}, 2, mpifault.Finalize, ""},
+		{nil, 2, mpifault.Finalize, ""},
+	} {
+		s := launch.StackSummary{Calls: test.calls}
+		for i := range test.calls {
+			s.Report.Groups = append(s.Report.Groups, job.StackGroup{Ranks: []int{i}, State: job.StackRuns})
+		}
+		got := finalizeAdvice(s, test.nodes, test.fault)
+		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") || got != "" && !strings.Contains(got, "\n  build the program with another MPI library") {
+			t.Errorf("%+v: %q", test, got)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"remshell/job"
 	"remshell/launch"
+	"remshell/mpifault"
 	"remshell/text"
 )
 
@@ -45,6 +46,21 @@ func others(n int) string {
 		return "1 does something else"
 	}
 	return fmt.Sprintf("%d do something else", n)
+}
+
+// finalizeAdvice returns lines about a known fault of the program's MPI library, if that explains why all ranks are in
+// MPI_Finalize. It returns "" otherwise.
+func finalizeAdvice(s launch.StackSummary, nodes int, code string) string {
+	fault, known := mpifault.ByCode(code)
+	if !known || nodes < 2 || len(s.Calls) == 0 {
+		return ""
+	}
+	for i, call := range s.Calls {
+		if state := s.Report.Groups[i].State; call != "MPI_Finalize" && state != job.StackEnded || state == job.StackStopped {
+			return ""
+		}
+	}
+	return "  known fault: the program " + fault.Text() + "\n  " + fault.Remedy + "\n"
 }
 
 // quietText returns a time in seconds, or in minutes if it is long.

@@ -22,6 +22,13 @@ func MemoryGroup(t *testing.T, most int) (dir string) {
 		[]setting{{"memory.limit_in_bytes", bytes, true}, {"memory.memsw.limit_in_bytes", bytes, false}})
 }
 
+// PausingMemoryGroup creates a control group whose processes wait when they use more than most bytes of memory together.
+func PausingMemoryGroup(t *testing.T, most int) (dir string) {
+	t.Helper()
+	bytes := fmt.Sprint(most)
+	return makeGroup(t, "memory", []setting{{"memory.high", bytes, true}}, []setting{{"memory.oom_control", "1", true}, {"memory.limit_in_bytes", bytes, true}})
+}
+
 // PIDsGroup creates a control group that may have most processes and threads in total. It skips the test if it cannot
 // create the group. dir is the group's directory.
 func PIDsGroup(t *testing.T, most int) (dir string) {

@@ -1,4 +1,4 @@
-/* A program that hangs: hang HOW [FIFO]. In most cases its last rank does something else than the others, who wait in a collective. */
+/* A program that hangs: hang HOW [FILE]. In most cases its last rank does something else than the others, who wait in a collective. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -56,6 +56,17 @@ static void stop_child(void) {
 	waitpid(child, NULL, 0);
 }
 
+/* The control group in dir lets a process wait that uses more memory. */
+static void use_memory(const char *dir) {
+	char name[1000];
+	snprintf(name, sizeof name, "%s/cgroup.procs", dir);
+	FILE *file = fopen(name, "w");
+	if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file))
+		perror(name), exit(1);
+	for (;;)
+		memset(malloc(1 << 24), 1, 1 << 24);
+}
+
 static void otherwise(const char *how, const char *fifo) {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static int big[1 << 20];
@@ -93,6 +104,8 @@ static void otherwise(const char *how, const char *fifo) {
 	}
 	if (!strcmp(how, "finalize"))
 		pause();
+	if (!strcmp(how, "memory"))
+		use_memory(fifo);
 	if (!strcmp(how, "twice"))
 		MPI_Barrier(MPI_COMM_WORLD), MPI_Barrier(MPI_COMM_WORLD);
 }
