@@ -222,7 +222,8 @@ func TestErrors(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	c, _ := encode(claimText{"name", sample()})
 	k, _ := encode(ticketText{ticketName(1, "x"), Ticket{Number: 1, Job: "j", UID: 1000, Since: when}})
-	for _, text := range []string{string(c), string(k), "", "{}", "null", `{"file":"name","uid":1000,"job":"j"}`, `{"file":"name","uid":1000,"job":"j","depth":2,"shape":4,"node_set":"\u001b[2J"}`, `{"ranks":[{"cpus":[1e9]}]}`} {
+	for _, text := range []string{string(c), string(k), "", "{}", "null", `{"file":"name","uid":1000,"job":"j"}`, `{"file":"name","uid":1000,"job":"j","depth":2,"shape":4,"node_set":"\u001b[2J"}`, `{"ranks":[{"cpus":[1e9]}]}`,
+		`{"file":"name","uid":1000,"job":"j","gang":{"party":3,"parties":4,"slice":10000000000,"memory":5},"ranks":[{"cpus":[1]}]}`, `{"file":"name","uid":1000,"job":"j","gang":{"party":-1,"parties":99,"slice":1,"memory":-1}}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -238,6 +239,9 @@ func FuzzDecode(f *testing.F) {
 			sane(t, c.User, c.LauncherHost, c.Node, c.Command, c.Class, c.NodeSet)
 			if min(c.CPUsPerRank, c.ExactPerNode) < 0 || max(c.CPUsPerRank, c.ExactPerNode) > maxCount {
 				t.Fatalf("%+v", c)
+			}
+			if c.Gang != nil && !c.Gang.IsValid() {
+				t.Fatalf("%+v", c.Gang)
 			}
 			if u := OccupancyOf([]Claim{c}, nil); u.Ranks != len(c.Ranks) || slices.ContainsFunc(u.BusyCPUs, func(cpu int) bool { return cpu < 0 || cpu >= maxCPU }) {
 				t.Fatalf("%+v", u)

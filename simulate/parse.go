@@ -62,6 +62,7 @@ type options struct {
 	Exclusive *bool       `json:"exclusive"`
 	Overbook  *bool       `json:"overbook"`
 	Share     bool        `json:"oversubscribe,omitempty"`
+	Gang      bool        `json:"gang,omitempty"`
 	Loop      *bool       `json:"loop_nodes_first"`
 	Wait      *bool       `json:"wait"`
 	Pin       *bool       `json:"pin"`
@@ -85,6 +86,7 @@ type node struct {
 	BoundProcs   int        `json:"bound_procs,omitempty"` // extension: how many of procs have all their CPUs in busy_cpus
 	BusyCPUs     []int      `json:"busy_cpus"`
 	SharedCPUs   []int      `json:"shared_cpus,omitempty"` // extension: those of busy_cpus that belong to jobs that share CPUs
+	Gangs        *gangs     `json:"gangs,omitempty"`       // extension
 	ExclusiveJob bool       `json:"exclusive_job"`
 	Load         []*float64 `json:"load"`
 
@@ -232,6 +234,7 @@ func (s *State) readOptions(f *stateFile) {
 		Overbook: o.Overbook, Oversubscribe: o.Share, Loop: o.Loop, Wait: o.Wait, Pin: o.Pin, MemBind: o.MemBind,
 		TPP: (*string)(o.TPP), PPN: (*string)(o.PPN),
 	}
+	s.Gang = o.Gang
 	if f.NP != nil {
 		s.NP = string(*f.NP)
 	}
@@ -317,6 +320,9 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 		Occupancy:        job.Occupancy{Ranks: n.Procs, BoundRanks: n.BoundProcs, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusivelyHeld: n.ExclusiveJob, BusyGPUs: n.BusyGPUs},
 		Probe: job.Probe{Identity: n.Identity, Topology: topology, Load: [3]float64{-1, -1, -1},
 			Memory: job.Memory{Total: n.MemTotal, Available: n.MemFree, HugePages: huge}, GPUs: n.GPUs, WithheldGPUs: n.WithheldGPUs},
+	}
+	if err := n.Gangs.read(&result); err != nil {
+		return job.Node{}, err
 	}
 	if !trueUnlessFalse(n.Reachable) {
 		result.Down = "no answer to the probe"

@@ -69,8 +69,8 @@ func optionsOf(req job.Request) options {
 	pin, bind, app := !req.NoPin, !req.NoMemBind, req.Apps[0]
 	o := options{
 		TPP: number[scalarText](max(1, app.CPUsPerRank)), PPN: number[scalarText](app.PerNode), Exclusive: &req.Exclusive, Overbook: &req.Overbook,
-		Share: req.Oversubscribe,
-		Loop:  &req.RoundRobin, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
+		Share: req.Oversubscribe, Gang: req.Gang,
+		Loop: &req.RoundRobin, Wait: &req.Wait, Pin: &pin, MemBind: &bind,
 	}
 	if req.Overbook && !req.Exclusive {
 		o.Exclusive = nil // "no" would cause a warning
@@ -105,7 +105,7 @@ func nodeOf(n job.Node, reached bool) node {
 		overbook = "no"
 	}
 	result := node{
-		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Reachable: &reached, Procs: n.Ranks, BoundProcs: n.BoundRanks, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, ExclusiveJob: n.ExclusivelyHeld,
+		ID: &n.ID, Name: &n.Name, Aliases: n.Aliases, Reachable: &reached, Procs: n.Ranks, BoundProcs: n.BoundRanks, BusyCPUs: n.BusyCPUs, SharedCPUs: n.SharedCPUs, Gangs: gangsOf(&n), ExclusiveJob: n.ExclusivelyHeld,
 		RunJobs: &jobs, Users: n.Users, Groups: n.Groups, MaxProcs: n.MaxProcs, Features: n.Features,
 		Overbook: &overbook, Exclusive: &exclusive, CPUMap: n.CPUMap, UserMap: n.UserCPUMap, Pin: &pins, MemBind: &binds,
 		Attributes: attributesOf(&n), Quality: n.SpeedQuality(), Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, Global: n.InAllSets,

@@ -36,6 +36,7 @@ type State struct {
 	Rules  job.SelectionRules
 	Waited time.Duration // as in job.Snapshot
 
+	Gang            bool                 // the job is a gang (--gang)
 	LocalOnly       bool                 // the job runs only on this machine, and may share its CPUs (PLACE-4)
 	FixedPlacements []job.FixedPlacement // by a rank file; nil if there is none
 	Layout          pin.Layout
@@ -130,6 +131,7 @@ func OutcomeOf(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.No
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs
+	choice.Gang = s.Gang
 	if err == nil {
 		err = psi.CheckConflicts([]job.RankNeeds{choice.RankNeeds}, s.Layout, s.FixedPlacements != nil)
 	}
@@ -141,7 +143,13 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 
 // Snapshot returns the nodes of the state as the result of a probe.
 func (s *State) Snapshot() job.Snapshot {
-	return job.Snapshot{Nodes: slices.Clone(s.Nodes), Ahead: s.QueueAhead, Waited: s.Waited}
+	nodes := slices.Clone(s.Nodes)
+	for i := range nodes {
+		if s.Gang && nodes[i].Gang == (job.GangTerms{}) {
+			nodes[i].Gang = job.DefaultGangTerms
+		}
+	}
+	return job.Snapshot{Nodes: nodes, Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
 // digitsValue returns the number that a text of digits stands for. Package psi has already checked the text.

@@ -8,7 +8,7 @@ import (
 
 // Options are the command-line options of this feature: --gang.
 type Options struct {
-	Gang bool `name:"--gang" after:"exclusive" resume:"saved" excludes:"exclusive=yes overbook=yes overbook=share" topic:"" help:"share CPUs with other --gang jobs, in turns"`
+	Gang bool `name:"--gang" after:"exclusive" resume:"saved" excludes:"exclusive=yes overbook=yes overbook=share cluster-state" topic:"" help:"share CPUs with other --gang jobs, in turns"`
 }
 
 const texts = `
