@@ -71,8 +71,8 @@ func (l *nodeLimits) start() {
 // areSampled reports whether the node has limits that the helper checks with samples.
 func (l *nodeLimits) areSampled() bool { return len(l.sampled) > 0 }
 
-// firstExceeded returns a limit that is exceeded, at its first call that finds one. It returns nil if no
-// limit is exceeded, and at later calls.
+// firstExceeded returns a limit that is exceeded. It returns nil if no limit is exceeded, or if it has
+// already returned one in an earlier call.
 func (l *nodeLimits) firstExceeded(ranks map[int]job.UsageSample, host job.UsageSample, hasRank func(int) bool, rankCount int) *LimitExceeded {
 	if l.reported {
 		return nil
