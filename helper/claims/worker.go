@@ -197,8 +197,8 @@ func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	return dir, err
 }
 
-// surveyClaims sends mpiexec the claims of other jobs on this node. If the ledger cannot be read, it sends no claims
-// and a notice that says why.
+// surveyClaims sends mpiexec the claims of other jobs on this node. If the claims cannot be read, it sends a
+// notice with the reason instead.
 func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
 	rules := w.adminFiles.Rules()
