@@ -29,9 +29,9 @@ import (
 )
 
 /*
-An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a Job of its own, with
-fences of PMI and streams. They share the terminal, the job's name, its time limit, and the nodes
-that survive (renew.go).
+An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a Job of its own, with streams and PMI
+fences of its own. All attempts share the terminal, the job's name, its time limit, and the nodes that have not
+failed (renew.go).
 
 	run --> attempt ----> over
 	          ^  |
@@ -40,9 +40,9 @@ that survive (renew.go).
 	          |  pause
 	          '--'
 
-This fence (--restart-fence, waitForLostNodes) has nothing to do with the fences of PMI (package
-fence). Nodes are kept through the pause for restart.KeepTime at most. Then their claims are released, and
-another job may take the CPUs.
+The fence in the drawing (--restart-fence, waitForLostNodes) is not a fence of PMI (package fence). During the
+pause, nodes stay reserved for restart.KeepTime at most. Then their claims are released, and another job may take
+the CPUs.
 */
 type attemptLoop struct {
 	request      job.Request

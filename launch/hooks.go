@@ -101,7 +101,7 @@ const StackTime = 4 * time.Second
 // A Hook is the list of functions that are called at one point of a job.
 type Hook[F any] []F
 
-// Add appends f.
+// Add adds a function to the hook. The functions of a hook are called in the order in which they were added.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
 
 // Handle sets the function that handles messages of type M for this job. The function returns events for
