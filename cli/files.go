@@ -28,10 +28,10 @@ import (
 // same limit.
 const maxLinks = 40
 
-// isWorldWritable reports whether every user can replace a file. That is so if every user can write to the
-// file, to a directory above it, or to the target of a symbolic link on the path. Directories with the sticky
-// bit do not count, because only owners can replace files there. links is the number of links followed so
-// far.
+// isWorldWritable reports whether every user can replace a file. It returns true if every user can write to
+// the file, to a directory above it, or to the target of a symbolic link on the path. Directories with the
+// sticky bit do not count, because only owners can replace files there. links is the number of links followed
+// so far.
 func isWorldWritable(name string, links int) bool {
 	at, err := filepath.Abs(name)
 	if err != nil || links > maxLinks {

@@ -23,8 +23,8 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 }
 
 // baseEnv returns the part of the ranks' environment that comes from mpiexec's environment, and separately
-// the variables of -genv and --export (cli.md section 8, (2) and (3)). Variables of a host entry override the
-// former and are overridden by the latter.
+// the variables of -genv and --export (cli.md section 8, (2) and (3)). Variables of a host entry override
+// those from mpiexec's environment, and the variables of -genv and --export override those of a host entry.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
 		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "use only one of them"}
