@@ -228,8 +228,8 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
 
 // WatchLink makes the session end when the connection to mpiexec has been dead for the time silence. It is
-// needed only in sessions without ranks, because sessions with ranks always do so. Only the goroutine of run
-// may call it.
+// needed only in sessions without ranks, because sessions with ranks always watch the connection. Only the
+// goroutine of run may call it.
 func (s *Session) WatchLink(silence time.Duration) {
 	s.startLinkWatch(&wire.Supervision{Silence: silence})
 }

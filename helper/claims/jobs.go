@@ -176,8 +176,8 @@ func evictionText(e ledger.EvictionResult, id job.ID) string {
 	return text
 }
 
-// maySignal reports whether this process may inspect and signal the processes of a job. That is so if the job
-// belongs to the current user, or if the current user is root.
+// maySignal reports whether this process may inspect and signal the processes of a job. It returns true if
+// the job belongs to the current user, or if the current user is root.
 func maySignal(key job.Key) bool { return os.Geteuid() == 0 || os.Geteuid() == key.UID }
 
 // signalJob sends a signal to the ranks of a job of the current user. Root may send signals to any job.

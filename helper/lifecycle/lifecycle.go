@@ -308,8 +308,8 @@ func New() *State {
 	return &State{preparing: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
-// Done reports whether the helper has nothing left to do. That is so if it has no processes, and the
-// connection is over or the next attempt (one run of all ranks) begins.
+// Done reports whether the helper has nothing left to do. It returns true if the helper has no child
+// processes, and the connection is over or the next attempt (one run of all ranks) begins.
 func (s *State) Done() bool { return s.connection != Connected && s.work != Busy }
 
 // IsDisconnected reports whether the connection to mpiexec is over.
@@ -565,8 +565,9 @@ func (s *State) wasTerminated(at time.Time) bool {
 }
 
 // rankOutputSent reports the exit of a rank to mpiexec, after all output of the rank has been sent. Failures
-// are reported in the order in which the ranks ended. This matters because a rank that fails on account of
-// another rank may have less output to send, and must not look like the first to fail (rule EXIT-2).
+// are reported in the order in which the ranks ended. This matters because a rank that fails as a consequence
+// of another rank's failure may have less output to send, and must not appear to have failed first (rule
+// EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent

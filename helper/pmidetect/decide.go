@@ -30,8 +30,8 @@ type Finding struct {
 	HasPMIxVariable, HasPMIVariable bool // a static program contains "PMIX_NAMESPACE", or "PMI_FD"
 }
 
-// decidingPMIx returns the program's libpmix if the choice of PMI versions depends only on it. That is so if
-// the program needs libpmix directly and no MPI library. Otherwise it returns nil.
+// decidingPMIx returns the program's libpmix if only libpmix decides which PMI versions to offer, because the
+// program needs libpmix directly and needs no MPI library. Otherwise it returns nil.
 func (f Finding) decidingPMIx() *Library {
 	if f.NeedsPMIx && f.OpenMPI == nil && f.MPICH == nil {
 		return f.PMIx
