@@ -353,9 +353,9 @@ func (l *attemptLoop) cleanNodes(ctx context.Context, nodes []string) (dirty []s
 	return dirty
 }
 
-// jobStart returns the time from which the job's time limit is counted. This is the time at which the first
-// attempt's ranks started, later by the time for which the ranks or mpiexec were stopped (rule SIG-5). It is
-// zero before the first attempt has ended.
+// jobStart returns the time from which the job's time limit is counted. This is the time at which the ranks
+// of the first attempt started, plus the time for which the ranks or mpiexec were stopped since then (rule
+// SIG-5). It is zero before the first attempt has ended.
 func (l *attemptLoop) jobStart() time.Time {
 	if l.began.IsZero() {
 		return time.Time{}

@@ -78,9 +78,9 @@ func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	return ranks
 }
 
-// ShouldAskBatch reports whether mpiexec should ask the batch system if it has ended the job. That is so if
-// the batch system may be the cause, unless all helpers have received a signal that ends them, which makes
-// the cause clear.
+// ShouldAskBatch reports whether mpiexec should ask the batch system if it has ended the job. It returns true
+// if the batch system may be the cause. But if all helpers have received a signal that ends them, the cause
+// is clear, and the result is false.
 func (s *State) ShouldAskBatch() bool {
 	if !s.suspectsBatch() {
 		return false

@@ -84,8 +84,9 @@ func (s *State) stacksTaken(now time.Time) []Action {
 }
 
 // handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks if
-// the user wants that (rule DIAG-12). If there is an earlier cause, that remains the cause. It may be ^C, or
-// a rank that failed while the other ranks continued; in the latter case the timeout is reported, too.
+// the user wants that (rule DIAG-12). If there is an earlier cause of the job's end, such as ^C or a rank
+// that failed while the other ranks continued, the cause does not change. If a rank has failed, the timeout
+// is reported, too.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
