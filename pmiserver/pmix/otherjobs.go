@@ -181,8 +181,8 @@ func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 // hasOtherNodes reports whether other nodes of this job have members of the set.
 func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
 
-// first returns the first member of this job in the set, or nil if it is on another node. Its node exchanges
-// data with other jobs on behalf of its job.
+// first returns the first member of this job in the set, or nil if that member is on another node. The node
+// of the first member exchanges data with other jobs for the whole job.
 func (x *jobsExchanger) first() *participant {
 	part := x.own[0]
 	for _, p := range x.m.participants {
