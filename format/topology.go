@@ -169,14 +169,15 @@ func formatMemory(kind []job.Node) string {
 	return fmt.Sprintf("%d-%d GiB", gib(least), gib(most))
 }
 
-// A coreArea is a group of cores that differ only in their caches.
+// A coreArea is a group of cores at the same location. They differ only in their caches.
 type coreArea struct {
 	pin.CoreLocation
 	numbers []int // numbers of the cores
 	cores   []pin.Core
 }
 
-// drawAreas returns a line for each area of the cores. The cores of an area differ only in their caches.
+// drawAreas returns one line for each group of cores that are at the same location, such as the same package and
+// NUMA node.
 func drawAreas(cores []pin.Core) string {
 	lines := textTable{indent: "  "}
 	before := pin.UnknownLocation

@@ -352,7 +352,7 @@ func remove(dir int, name string, file inode) error {
 	return unix.Unlinkat(dir, name, 0)
 }
 
-// isFile reports whether the given file is the one with this name in a directory.
+// isFile reports whether file is the file named name in the directory dir.
 func isFile(dir int, name string, file inode) bool {
 	var st unix.Stat_t
 	return unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && inodeOf(&st) == file

@@ -329,7 +329,7 @@ func (e Excess) BatchLine() string {
 }
 
 // formatSeconds formats a time in seconds. It rounds up to a thousandth, so that a value above a limit is also
-// printed as a larger number.
+// printed as larger than the limit.
 func formatSeconds(ns int64) string {
 	const unit = int64(time.Millisecond)
 	return strconv.FormatFloat(float64((ns+unit-1)/unit)/1000, 'f', -1, 64) + " s"

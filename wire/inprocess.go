@@ -19,10 +19,10 @@ func NewInProcess() (first, second *InProcess) {
 
 var errNoBytes = errors.New("this connection inside one process carries only messages, not bytes")
 
-// Read always returns an error, because only a Conn can use an InProcess.
+// Read always returns an error. An InProcess carries messages only through a Conn, which does not call Read.
 func (j *InProcess) Read([]byte) (int, error) { return 0, errNoBytes }
 
-// Write always returns an error, because only a Conn can use an InProcess.
+// Write always returns an error. An InProcess carries messages only through a Conn, which does not call Write.
 func (j *InProcess) Write([]byte) (int, error) { return 0, errNoBytes }
 
 // Close ends both directions of the stream. Messages that were sent before can still be received.

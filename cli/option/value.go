@@ -377,8 +377,8 @@ func exitCodes(text string) (codes []int, err error) {
 	return codes, nil
 }
 
-// RestartFence is the value of --restart-fence. It is "no", or how long a restart waits at most for processes
-// that may still run on lost nodes.
+// RestartFence is the value of --restart-fence. It is "no", or the maximum time that a restart waits for
+// processes that may still be running on lost nodes.
 type RestartFence struct {
 	Text  string // as given, in lower case; empty: not given
 	Limit time.Duration

@@ -85,10 +85,10 @@ func (l *processScan) ranksOf(p claimProcess) column.RanksState {
 	return seen
 }
 
-// takeProcesses returns the processes of a claim's ranks, which descend from the process root that the claim
+// takeProcesses returns the processes of a claim's ranks: the descendants of root, the process that the claim
 // names. It leaves out descendants of the processes of other claims. If several claims name the same process,
-// only the first one gets its ranks. In this way the time for the claims of all users together depends only
-// on the number of processes.
+// only the first claim gets the descendants. So the total time for the claims of all users depends only on the
+// number of processes.
 func (l *processScan) takeProcesses(root claimProcess) (pids []int) {
 	l.readTree()
 	if l.claimed == nil {

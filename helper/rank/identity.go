@@ -15,8 +15,8 @@ import (
 	"remshell/job"
 )
 
-// An Identity describes the place of a rank in the job and on the node. The rank's environment is made from
-// it.
+// An Identity describes the place of a rank in the job and on the node. The rank's environment is built
+// from it.
 type Identity struct {
 	Job                        job.ID
 	Size, Nodes, Node          int

@@ -75,8 +75,7 @@ func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// sameFailureTime is the time after the first failure within which failures of other ranks are listed
-// together with the first (rule REP-2).
+// Failures of other ranks within sameFailureTime of the first failure are listed together with it (rule REP-2).
 const sameFailureTime = 100 * time.Millisecond
 
 // handleRankFailure handles a rank that failed by itself.

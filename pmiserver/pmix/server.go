@@ -476,7 +476,7 @@ func (s *Server) addClient(c *client) bool {
 	return true
 }
 
-// removeClient removes a client from its rank, and from the number of clients.
+// removeClient removes a client from its rank, and decrements the number of clients.
 func (s *Server) removeClient(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -91,7 +91,7 @@ func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.
 	return nil, last
 }
 
-// orderAddresses returns the addresses without duplicates, and near first. near is the address of the machine
+// orderAddresses returns the addresses without duplicates, with near first. near is the address of the machine
 // on which the starter runs.
 func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	if !near.IsValid() || len(addresses) == 0 {
