@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/job/turns"
 )
 
 var terms = job.GangTerms{Parties: 4, Slice: 10 * time.Second}
@@ -76,5 +77,22 @@ func TestCompetition(t *testing.T) {
 	parties, jobs := competition(all, job.Key{Job: "own", UID: 1})
 	if !slices.Equal(parties, []int{1, 2}) || fmt.Sprint(jobs) != "[a d own]" {
 		t.Errorf("it takes turns with parties %v, jobs %v", parties, jobs)
+	}
+}
+
+// Another user can make claims of every party for the job's CPU, and very many of them. The job still runs in its own slices, and
+// its report stays small.
+func TestForgedClaims(t *testing.T) {
+	gang := func(party int) *job.Gang { return &job.Gang{Party: party, GangTerms: terms} }
+	all := []job.Claim{{Job: "own", UID: 1, Gang: gang(1), Ranks: []job.ClaimedRank{{CPUs: []int{0}}}}}
+	for i := range 4096 {
+		all = append(all, job.Claim{Job: job.ID(fmt.Sprint("forged-", i)), UID: 2, Gang: gang(i % 4), Ranks: []job.ClaimedRank{{CPUs: []int{0}}}})
+	}
+	parties, jobs := competition(all, job.Key{Job: "own", UID: 1})
+	if !slices.Equal(parties, []int{0, 2, 3}) || len(jobs) != maxJobs {
+		t.Errorf("parties %v, %d jobs", parties, len(jobs))
+	}
+	if share := turns.Share(1, parties, terms.Parties); share != 2 {
+		t.Errorf("it runs in %d of 8 slices, want 2", share)
 	}
 }
