@@ -165,7 +165,7 @@ const sliceDelay = 6 * time.Second
 func settingsText(s job.NodeSettings) string {
 	lines := s.Lines()
 	if lines == nil {
-		return "the host is not drained, and has no restriction of mpijob allow"
+		return "is not drained, and has no restriction of mpijob allow"
 	}
 	return strings.Join(lines, "; it ")
 }

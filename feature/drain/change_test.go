@@ -54,7 +54,7 @@ func TestChange(t *testing.T) {
 		change Change
 		want   string // the text of the settings, or of the error
 	}{
-		{Change{Undrain: true}, "the host is not drained, and has no restriction of mpijob allow"},
+		{Change{Undrain: true}, "is not drained, and has no restriction of mpijob allow"},
 		{Change{Drain: true, Reason: "disk"}, "is drained by root since 2026-11-27 11:40: disk"},
 		{Change{Drain: true}, "is drained by root since 2026-11-27 11:40: disk"},
 		{Change{Drain: true, Reason: "power"}, "is drained by root since 2026-11-27 11:40: power"},
@@ -64,7 +64,7 @@ func TestChange(t *testing.T) {
 		{Change{Setting: Setting{Users: "alice,12", Groups: "chem"}}, "runs jobs only of users alice, 12 in groups chem, at most 1 process at a time (mpijob allow)"},
 		{Change{Setting: Setting{Users: "bob"}}, `nobody is called "bob"`},
 		{Change{Setting: Setting{Users: "any", MaxProcs: "any"}}, "runs jobs only of groups chem (mpijob allow)"},
-		{Change{Setting: Setting{Groups: "any"}}, "the host is not drained, and has no restriction of mpijob allow"},
+		{Change{Setting: Setting{Groups: "any"}}, "is not drained, and has no restriction of mpijob allow"},
 		{Change{Slice: 30 * time.Second}, "has slices of 30s for gangs from 2026-11-27 11:40:17 on (mpijob gang)"},
 		{Change{Slice: time.Minute}, "has slices of 1m0s for gangs from 2026-11-27 11:40:18 on (mpijob gang)"},
 		{Change{Slice: 1}, "slices of 1ns cannot be"},
