@@ -187,7 +187,8 @@ func (t *tracer) capture() error {
 		if now.Sub(progress) > patience {
 			most, progress = most+maxStanding, now
 		}
-		time.Sleep(pause)
+		short := unix.NsecToTimespec(int64(pause))
+		unix.Nanosleep(&short, nil) // time.Sleep may take 1 ms, since the runtime waits in epoll_wait
 		pause = min(2*pause, maxPause)
 	}
 }
