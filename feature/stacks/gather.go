@@ -36,7 +36,8 @@ type rawThread struct {
 	python *python.Runtime // nil: none that is read
 	calls  []pythonCall
 
-	hashFrom func(frame int) (uint64, bool) // see stack.Fingerprint; nil: it has no frames
+	mem      stack.Memory // nil: its stack could not be read
+	mappings []stack.Mapping
 }
 
 // hangTime is how long after the deadline gatherStacks gives up on reading files.
@@ -45,17 +46,17 @@ const hangTime = time.Second
 // A gathered is what gatherStacks returns.
 type gathered struct {
 	report job.StackReport
-	prints map[int]fingerprint
+	prints map[int]fingerprint // by rank, of main threads
+	slots  []slot              // of main threads that are in a call of MPI
 }
 
 // gatherStacks reads the stacks of processes, and joins equal stacks. If the file system with a program hangs, as
 // the rank may do for the same reason, it returns what the kernel tells without files.
-func gatherStacks(targets []target, deadline time.Time) (job.StackReport, map[int]fingerprint) {
-	g := inTime(time.Until(deadline)+hangTime, func() (g gathered) {
-		g.report, g.prints = unwindAll(targets, deadline)
+func gatherStacks(targets []target, deadline time.Time) gathered {
+	return inTime(time.Until(deadline)+hangTime, func() (g gathered) {
+		g.report, g.prints, g.slots = unwindAll(targets, deadline)
 		return g
 	}, func() gathered { return gathered{report: describeAll(targets)} })
-	return g.report, g.prints
 }
 
 // inTime returns the result of read. If read takes longer than limit, it returns the result of instead, and
@@ -88,7 +89,7 @@ var errFilesHang = errors.New("the files of its program cannot be read: a file s
 
 // unwindAll is gatherStacks, without a limit for reading files. It stops tracing processes nameTime before the
 // deadline.
-func unwindAll(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint) {
+func unwindAll(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint, slots []slot) {
 	var images trace.Images
 	defer images.Close()
 	processes := inspectAll(targets, &images)
@@ -111,7 +112,8 @@ func unwindAll(targets []target, deadline time.Time) (report job.StackReport, pr
 		groups = append(groups, threads[i].group(names))
 	}
 	report.Groups = tree.Merge(groups)
-	return report, fingerprintsOf(threads, names)
+	prints, slots = fingerprintsOf(threads, names)
+	return report, prints, slots
 }
 
 // An inspected is a process whose files are open, with the threads that were traced later.
@@ -179,9 +181,7 @@ func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 			mem := p.Memory(th)
 			r.frames = stack.Unwind(trace.Host, th.Registers, mem, p.mappings)
 			r.calls = locateCalls(p.python, th.Calls, mem)
-			r.hashFrom = func(frame int) (uint64, bool) {
-				return stack.Fingerprint(trace.Host, th.Registers, mem, p.mappings, frame)
-			}
+			r.mem, r.mappings = mem, p.mappings
 		case note == "" && th.State != 'Z' && th.State != 'X':
 			r.note = "the process could not be stopped"
 			if p.mapErr != nil && !errors.Is(p.mapErr, unix.ENOENT) {

@@ -36,7 +36,7 @@ func TestRankUnderADebugger(t *testing.T) {
 		t.Fatal(err)
 	}
 	notes := make(map[int]job.StackGroup)
-	report, _ := gatherStacks(targets, time.Now().Add(10*time.Second))
+	report := gatherStacks(targets, time.Now().Add(10*time.Second)).report
 	for _, g := range report.Groups {
 		for _, rank := range g.Ranks {
 			notes[rank] = g

@@ -7,9 +7,12 @@ import (
 	"time"
 
 	"remshell/helper"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/launch"
 	"remshell/proc"
+	"remshell/stack"
+	"remshell/stack/trace"
 	"remshell/wire"
 )
 
@@ -42,6 +45,9 @@ func (n *nodeStacks) request(m *GatherStacks) {
 	n.session.RequestStacks()
 }
 
+// watchTime is how long ranks are watched while they run, to see whether they move.
+const watchTime = 500 * time.Millisecond
+
 // gather starts to read the stacks of the requested ranks on a goroutine of its own, because reading may take
 // seconds.
 func (n *nodeStacks) gather() {
@@ -70,14 +76,21 @@ func (n *nodeStacks) gather() {
 	slices.SortFunc(targets, func(a, b target) int { return a.rank - b.rank })
 	deadline := time.Now().Add(launch.StackTime)
 	go func() {
-		report, prints := gatherStacks(targets, deadline)
+		g := gatherStacks(targets, deadline)
+		report, prints := g.report, g.prints
+		var moved []int
+		if m.Watch {
+			moved = watchSlots(g.slots, func(rank int) stack.Memory {
+				return trace.MemoryOf(targets[slices.IndexFunc(targets, func(t target) bool { return t.rank == rank })].pid)
+			}, watchTime)
+		}
 		if len(ended) > 0 {
 			slices.Sort(ended)
 			report.Groups = append(report.Groups, job.StackGroup{Ranks: slices.Compact(ended), Threads: len(ended), State: job.StackEnded, Note: "the process of the rank has ended"})
 		}
 		report = wire.TruncateStacks(report, maxGroupsBytes)
 		s.Post(func() {
-			s.Send(&StackGroups{report, movedSince(n.prints, prints)})
+			s.Send(&StackGroups{report, idset.New(append(moved, movedSince(n.prints, prints)...)...)})
 			n.prints = prints
 			n.current = nil
 			s.StacksReported()

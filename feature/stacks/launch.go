@@ -122,7 +122,7 @@ func (s *gathering) begin(join func(*query)) {
 			s.query.waiting[i] = true
 		}
 	}
-	s.job.SendAll(&GatherStacks{})
+	s.job.SendAll(&GatherStacks{Watch: len(s.query.readers) > 0})
 	asked := s.query
 	time.AfterFunc(launch.StackTime+replyTime, func() {
 		s.job.Post(func() []supervise.Event {

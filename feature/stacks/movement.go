@@ -4,9 +4,11 @@ package stacks
 
 import (
 	"slices"
+	"time"
 
 	"remshell/feature/stacks/tree"
 	"remshell/stack"
+	"remshell/stack/trace"
 )
 
 // A fingerprint tells whether a main thread has done anything since it was last read. If the thread is in an
@@ -17,35 +19,74 @@ type fingerprint struct {
 	hash  uint64
 }
 
-// fingerprintOf returns the fingerprint of a thread. It returns false if the stack could not be read.
-func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fingerprint, ok bool) {
-	if t.hashFrom == nil || len(t.frames) == 0 {
-		return p, false
+// fingerprintOf returns the fingerprint of a thread. It returns false if the stack could not be read. If the thread is in
+// a call of MPI, slot is where the stack changes when that returns.
+func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fingerprint, at slot, ok bool) {
+	if t.mem == nil || len(t.frames) == 0 {
+		return p, at, false
 	}
 	for i, a := range slices.Backward(t.frames) {
 		for _, l := range names[keyOf(a)] {
-			if tree.Communicates(l.Function) {
-				p.hash, ok = t.hashFrom(i + 1)
-				p.inMPI = true
-				return p, ok
+			if !tree.Communicates(l.Function) {
+				continue
 			}
+			caller, ok := stack.CallerOf(trace.Host, t.thread.Registers, t.mem, t.mappings, i)
+			if !ok {
+				return p, at, false
+			}
+			at = slot{rank: t.rank, address: caller.SP() - slotBelow}
+			if !t.mem(at.address, at.was[:]) {
+				at.address = 0
+			}
+			return fingerprint{true, caller.Fingerprint(t.mem)}, at, true
 		}
 	}
 	for _, a := range t.frames {
 		p.hash = p.hash*31 + a.PC
 	}
-	return p, true
+	return p, at, true
 }
 
-// fingerprintsOf returns the fingerprints of main threads, by rank.
-func fingerprintsOf(threads []rawThread, names map[addressKey][]stack.Location) map[int]fingerprint {
-	all := make(map[int]fingerprint)
+// A slot is the part of a stack where a function keeps its variables and, on AMD64, the address to which its present
+// call returns. A later call has another address.
+type slot struct {
+	rank    int
+	address uint64 // 0: unknown
+	was     [64]byte
+}
+
+// slotBelow is how many bytes of a slot are below the stack pointer of its function.
+const slotBelow = 8
+
+// watchSlots reads slots again and again for some time, while their processes run. It returns the ranks whose slot has
+// changed. memory returns the memory of a rank.
+func watchSlots(slots []slot, memory func(rank int) stack.Memory, d time.Duration) (moved []int) {
+	slots = slices.DeleteFunc(slices.Clone(slots), func(s slot) bool { return s.address == 0 })
+	var now [64]byte
+	for end := time.Now().Add(d); len(slots) > 0 && time.Now().Before(end); time.Sleep(20 * time.Microsecond) {
+		slots = slices.DeleteFunc(slots, func(s slot) bool {
+			changed := memory(s.rank)(s.address, now[:]) && now != s.was
+			if changed {
+				moved = append(moved, s.rank)
+			}
+			return changed
+		})
+	}
+	return moved
+}
+
+// fingerprintsOf returns the fingerprints of main threads, by rank, and the slots of those that are in a call of MPI.
+func fingerprintsOf(threads []rawThread, names map[addressKey][]stack.Location) (all map[int]fingerprint, slots []slot) {
+	all = make(map[int]fingerprint)
 	for i := range threads {
-		if p, ok := threads[i].fingerprintOf(names); ok && threads[i].main {
-			all[threads[i].rank] = p
+		if !threads[i].main {
+			continue
+		}
+		if p, at, ok := threads[i].fingerprintOf(names); ok {
+			all[threads[i].rank], slots = p, append(slots, at)
 		}
 	}
-	return all
+	return all, slots
 }
 
 // movedSince returns the ranks whose fingerprints differ from those of an earlier reading. Ranks that have only one are
