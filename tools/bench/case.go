@@ -72,7 +72,7 @@ type caseGroup struct {
 // groups returns all cases. dir is a directory that bench has created and that all hosts can read.
 func (b *bench) groups(dir string) []caseGroup {
 	return []caseGroup{
-		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.pairCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
+		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.watchedCases(), b.pairCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},
 		{cluster: testbed.Options{Hosts: 64}, cases: slices.Concat(b.hostCases(), b.exchangeCases(8, 128, 32), b.deliveryCases())},
 		{cluster: testbed.Options{Hosts: 1000}, cases: b.scaleCases(1000)},
 		{cluster: slurm.cluster, batch: &slurm, cases: b.slurmCases(dir)},
@@ -135,6 +135,16 @@ func (b *bench) waitingCases() []testCase {
 		{name: "Open MPI allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(local, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunOptions, open)...)},
 		{name: "MPICH allreduce, two ranks for each CPU", figures: wallTimeGoal(1.3), rounds: r, ours: b.ownCommand(slices.Concat(local, mpich)...), theirs: b.hydraCommand(mpich...)},
 	}
+}
+
+// watchedCases returns the case of two ranks that exchange messages while mpiexec watches for a hang, compared with the same
+// without watching. There are three times as many samples as by default.
+func (b *bench) watchedCases() []testCase {
+	watched := func(hang string) []string {
+		return b.ownCommand("--hang="+hang, "-host", "localhost:2", "-n", "2", "build/programs/reduce.mpich4", "15s")
+	}
+	return []testCase{{name: "1000 MPICH allreduces, watched by --hang, beside --hang=0", figures: wallTimeGoal(1.01), rounds: roundLimits{5, 5, 0},
+		ours: watched("20"), theirs: watched("0"), prints: allreduceTime}}
 }
 
 // largeCases returns two cases: a launch on 10,000 simulated hosts, and a plan of a million ranks.
