@@ -110,7 +110,7 @@ func TestAllocations(t *testing.T) {
 		{"flux inside of slurm", r + "FLUX_JOB_ID=f1 SLURM_JOB_ID=7 SLURM_JOB_NODELIST=n1", "flux f1 by flux job info: f1:4/4[0-3 cores](gpu 0) f2:4/4[0-3 cores](gpu 0) f9:2/2[0,2 cores], ends 1700000000"},
 		{"flux, an instance", r + "FLUX_URI=local FLUX_ENCLOSING_ID=f2", "flux f2 by flux resource R: f1:4/4[0-3 cores](gpu 0) f2:4/4[0-3 cores](gpu 0) f9:2/2[0,2 cores], ends 1700000000"},
 		{"flux, another version", `RUN={"version":2} FLUX_JOB_ID=f1`, "flux job info: version 2 is not supported; mpiexec reads version 1"},
-		{"flux: too many ranks", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0-999999","children":{"core":"0"}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: more ranks than the 1 hosts"},
+		{"flux: too many ranks", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0-999999","children":{"core":"0"}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: the output of flux lists more ranks than its 1 hosts"},
 		{"flux, no cores", `RUN={"version":1,"execution":{"R_lite":[{"rank":"0","children":{}}],"nodelist":["a"]}} FLUX_JOB_ID=f1`, "flux job info: rank 0 has no cores"},
 		{"flux run", "FLUX_JOB_ID=f1 FLUX_TASK_RANK=0 FLUX_JOB_SIZE=4", "the batch system started mpiexec 4 times (perhaps by flux run -n 4), and each instance would start the whole job"},
 		{"17 cobalt, a part", "COBALT_JOBID=4 COBALT_PARTNAME=1-3,7", "cobalt 4 by COBALT_PARTNAME: nid00001:0/0 nid00002:0/0 nid00003:0/0 nid00007:0/0, uncounted"},

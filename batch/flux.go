@@ -144,7 +144,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		}
 		for i := range ranks {
 			if rank == len(names) {
-				return nil, fmt.Errorf("more ranks than the %d hosts", len(names))
+				return nil, fmt.Errorf("the output of flux lists more ranks than its %d hosts", len(names))
 			}
 			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], Numbering: pin.CoreNumbers, GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
 				return nil, err
@@ -153,7 +153,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		}
 	}
 	if len(l.hosts) == 0 {
-		return nil, fmt.Errorf("no host has cores")
+		return nil, fmt.Errorf("the output of flux lists no cores")
 	}
 	return l.all(), nil
 }

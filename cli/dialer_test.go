@@ -113,9 +113,9 @@ func TestSSHOption(t *testing.T) {
 	}
 	for option, says := range map[string]string{
 		"Port=none":        `--ssh-option:1: Port: "none" is not a number`,
-		"Colour=blue":      "--ssh-option:1: Colour: the built-in client does not know it\n  hint: use -launcher-exec ssh",
+		"Colour=blue":      "--ssh-option:1: Colour: the built-in ssh does not support this keyword\n  hint: use -launcher-exec ssh",
 		"Prt=7":            "--ssh-option:1: Prt: there is no such keyword (did you mean Port?)",
-		"Include=~/.other": "--ssh-option:1: Include: works only in a file",
+		"Include=~/.other": "--ssh-option:1: Include: this keyword is allowed only in a file",
 		"Host=n1":          "--ssh-option:1: Host and Match work only in a file",
 		"Port":             "the value must have the form KEY=VALUE",
 		"-oPort=1":         "the value must have the form KEY=VALUE",

@@ -173,7 +173,7 @@ func controlRequestRemedy(line option.Line, advice string, result reserve.Contro
 	case strings.HasPrefix(text, job.NotAllowedText):
 		return fmt.Sprintf("only root and the administrators of %s may do this", result.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
-		return "the job is starting, or its mpiexec is stopped or hangs; try again later, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
+		return "the job is starting, or the mpiexec of the job is stopped or hangs; try again later, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
 	case strings.HasPrefix(text, job.LauncherStoppedText):
 		return "continue mpiexec with fg in its shell, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
 	case text == job.StartingText:

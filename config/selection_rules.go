@@ -246,7 +246,7 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	}
 	for _, word := range t.takeWords("networks", singleton) {
 		if word = strings.ToLower(word); !nodeset.IsLabel(strings.TrimPrefix(word, "-")) {
-			t.addFault("networks", "%q is not a label: only letters, digits, _ . + -; a - in front removes the label", word)
+			t.addFault("networks", "%q is not a valid label; allowed: letters, digits, _ . + -; a - in front removes the label", word)
 		}
 		p.Networks = append(p.Networks, word)
 	}
@@ -312,7 +312,7 @@ func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 			labels := t.takeWords(key, singleton)
 			for _, label := range labels {
 				if !nodeset.IsLabel(label) {
-					t.addFault("attributes."+key, "%q is not a label: only letters, digits, _ . + -", label)
+					t.addFault("attributes."+key, "%q is not a valid label; allowed: letters, digits, _ . + -", label)
 				}
 			}
 			p.Attributes[name] = nodeset.Value{Labels: labels}

@@ -120,13 +120,13 @@ func (s NodeRankState) Truncated() NodeRankState {
 // These are texts with which certain replies begin. The mpiexec that has sent the request recognizes these texts
 // and prints advice.
 const (
-	LauncherStoppedText = "its mpiexec is stopped"
+	LauncherStoppedText = "the mpiexec of the job is stopped"
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
 	CannotSaveText      = SuspendedText + "its ranks cannot write a checkpoint"
 	NotAllowedText      = "not allowed: "
-	NoAnswerText        = "no reply from job "
+	NoAnswerText        = "no reply from the mpiexec of job "
 	StartedWithoutText  = "it was started without " // options that a request needs
-	StartingText        = "not all of its ranks run yet"
+	StartingText        = "not all ranks of the job run yet"
 )
 
 // A Hold is a reason to keep a job's ranks stopped. The ranks run only while there is no Hold (survive.md SV-28).

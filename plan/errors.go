@@ -93,5 +93,5 @@ func sameMachineNote(names []string) job.Note {
 	if len(names) > 2 {
 		who = hostlist.FoldBrief(names)
 	}
-	return job.Note{Code: CodeSameNode, Node: names[0], Text: fmt.Sprintf("%s are one machine; it is used once, as %s", who, names[0])}
+	return job.Note{Code: CodeSameNode, Node: names[0], Text: fmt.Sprintf("%s are the same machine; mpiexec uses it once, as %s", who, names[0])}
 }

@@ -29,11 +29,11 @@ var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	case w.gpusPerRank <= has:
 		return ""
 	case has > 0:
-		return fmt.Sprintf("it has %s, but each rank needs %d", text.Count(has, "GPU"), w.gpusPerRank)
+		return fmt.Sprintf("the host has %s, but each rank needs %d", text.Count(has, "GPU"), w.gpusPerRank)
 	case s.WithheldGPUs > 0:
 		return fmt.Sprintf("none of its %s may be used", text.Count(s.WithheldGPUs, "GPU"))
 	}
-	return "it has no GPU"
+	return "the host has no GPU"
 }}
 
 // freeGPUCheck rejects a node that has fewer free GPUs than one rank needs.
@@ -84,7 +84,7 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 	if taken > 0 {
 		text += fmt.Sprintf("; %d in use", taken)
 	} else {
-		remedy += "; without the option all ranks share the GPUs"
+		remedy += "; without this option, all ranks share the GPUs"
 	}
 	return &Error{Code: CodeNoGPU, Text: text, Remedy: remedy, WantedRanks: n, FreeRanks: capacity}
 }
@@ -110,7 +110,7 @@ func (s *placement) refuseNoGPUs(app job.App) *Error {
 		return nil
 	}
 	remedy := "use hosts with GPUs"
-	if why == "it has no GPU" {
+	if why == "the host has no GPU" {
 		why = "no GPU there"
 		remedy += ", or leave out the option"
 	}

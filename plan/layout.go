@@ -85,7 +85,7 @@ func missingForLayout(n *candidate, w *requirement) string {
 		return ""
 	}
 	if n.NoMemBind && l.Mem.Mode != pin.NoMemory && l.Mem.Text != "" {
-		return "it does not bind memory (bindMem = no)"
+		return "the host does not bind memory (bindMem = no)"
 	}
 	slots := n.slotsInMapOrder(n.CPUMap)
 	if err := n.Topology.CheckLayout(slots, busyForLayout(n, l, w.ignoreOtherJobs), l, n.slotsAreThreads()); err != nil {

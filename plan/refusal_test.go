@@ -146,7 +146,7 @@ func TestUndrainHint(t *testing.T) {
 			if n := &snap.Nodes[i]; strings.Contains(drained, n.Name) {
 				n.ClosedWhy, n.Drained = "is drained by root", true
 			} else if n.Name == "g" {
-				n.ClosedWhy = "is reserved for other users"
+				n.ClosedWhy = "is the host is reserved for other users"
 			}
 		}
 		_, err := Make(req, snap)

@@ -42,7 +42,7 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	case name != "":
 		return regionAccess{number, name, name + ": not in this domain", false}
 	}
-	return regionAccess{number, name, "not in any region", false}
+	return regionAccess{number, name, "the host is not in any region", false}
 }
 
 // judgeRegions decides for each candidate whether the job may use its region. The size of a region includes
@@ -79,7 +79,7 @@ func (p *problem) judgeRegions() {
 // region that the job may not use.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
-		return reasonUnless(region.RunsRanks(s.Flavors), "it is not for applications (ap)")
+		return reasonUnless(region.RunsRanks(s.Flavors), "the region is not for applications (flavor ap)")
 	}}
 	regionCheck = nodeCheck{"region", func(s *candidate, w *requirement) string { return s.closedReason }}
 )

@@ -55,26 +55,26 @@ var staticChecks = []nodeCheck{
 	}},
 	{"user", func(s *candidate, w *requirement) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)
-		return reasonUnless(mine, "reserved for other users")
+		return reasonUnless(mine, "the host is reserved for other users")
 	}},
 	{"group", func(s *candidate, w *requirement) string {
 		mine := s.Groups == nil || w.user.UID == 0 || slices.ContainsFunc(s.Groups, w.user.InGroup)
-		return reasonUnless(mine, "reserved for other groups")
+		return reasonUnless(mine, "the host is reserved for other groups")
 	}},
 	{"hardware", func(s *candidate, w *requirement) string {
 		for _, t := range w.features {
 			if !slices.Contains(s.Features, t) {
-				return "it has no " + t
+				return "the host has no " + t
 			}
 		}
 		return ""
 	}},
 	{"exclusive-denied", func(s *candidate, w *requirement) string {
-		return reasonUnless(!w.exclusive || !s.NoExclusive, "it does not allow exclusive use")
+		return reasonUnless(!w.exclusive || !s.NoExclusive, "the host does not allow exclusive use")
 	}},
 	flavorCheck,
 	{"class", func(s *candidate, w *requirement) string {
-		return reasonUnless(s.Classes == nil || slices.Contains(s.Classes, w.class), "reserved for jobs of class "+strings.Join(s.Classes, ", "))
+		return reasonUnless(s.Classes == nil || slices.Contains(s.Classes, w.class), "the host is reserved for jobs of class "+strings.Join(s.Classes, ", "))
 	}},
 	regionCheck,
 }
@@ -85,12 +85,12 @@ var probeChecks = []nodeCheck{
 	{"unreachable", func(s *candidate, w *requirement) string { return s.Down }},
 	{"architecture", func(s *candidate, w *requirement) string {
 		same := w.arch == "" || s.Arch == "" || s.Arch == w.arch
-		return reasonUnless(same, "its architecture is "+s.Arch)
+		return reasonUnless(same, "the architecture of the host is "+s.Arch)
 	}},
 	{"hardware", func(s *candidate, w *requirement) string {
 		for _, f := range w.probedFeatures {
 			if !s.HasProbedFeature(f) {
-				return "it has no " + f
+				return "the host has no " + f
 			}
 		}
 		return ""
@@ -118,7 +118,7 @@ var probeChecks = []nodeCheck{
 		case 0:
 			return describeConfinement(s.Node, w.reservedCPUs)
 		case 1:
-			return "its CPU is in use"
+			return "the only CPU is in use"
 		}
 		return fmt.Sprintf("all %s are in use", text.Count(s.SlotCount(), "CPU"))
 	}},

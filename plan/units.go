@@ -111,7 +111,7 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	case !w.numa.IsSet() || len(s.Topology.Cores) == 0:
 		return ""
 	case w.numa.StrictMemory && s.NoMemBind:
-		return "it does not bind memory (bindMem = no)"
+		return "the host does not bind memory (bindMem = no)"
 	case s.numaCapacity(w.numa, w.threads) > 0:
 		return ""
 	}
@@ -138,7 +138,7 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 	case !w.hugePages || !huge.Probed || huge.Capacity(w.memoryPerRank) > 0:
 		return ""
 	case huge.Size == 0:
-		return "its kernel has no huge pages, which each rank needs by --mem-per-rank"
+		return "the kernel of the host has no huge pages, which each rank needs because of --mem-per-rank"
 	}
 	return fmt.Sprintf("%s of %d kB free, but each rank needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
 }}

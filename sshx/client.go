@@ -169,7 +169,7 @@ func (c *Client) start(command string) (*Session, error) {
 		var open *ssh.OpenChannelError
 		if errors.As(err, &open) {
 			return nil, newDialError(c.target, "session", KindSession, "the server refuses to open a session: %s", open.Message).
-				withCause(err).withHint("MaxSessions in its sshd_config may be too low")
+				withCause(err).withHint("MaxSessions in sshd_config on the host may be too low")
 		}
 		return nil, c.connectionError(err)
 	}

@@ -105,11 +105,11 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 	for _, s := range file.blocks[0].settings {
 		switch key := strings.ToLower(s.keyword); {
 		case key == "include":
-			return nil, s.fail("works only in a file")
+			return nil, s.fail("this keyword is allowed only in a file")
 		case s.unknown && s.misspelt() != nil:
 			return nil, s.misspelt()
 		case !slices.Contains(supportedKeywords, key) && !slices.Contains(ignoredKeywords, key):
-			return nil, s.fail("the built-in client does not know it").withHint(useSSH)
+			return nil, s.fail("the built-in ssh does not support this keyword").withHint(useSSH)
 		}
 	}
 	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
@@ -139,7 +139,7 @@ type configReader struct {
 
 func (r configReader) read(name string, depth int) (*configFile, error) {
 	if depth > maxInclude {
-		return nil, &ConfigError{File: name, Line: 1, Keyword: "Include", Why: "nested too deeply"}
+		return nil, &ConfigError{File: name, Line: 1, Keyword: "Include", Why: "the files are nested too deeply"}
 	}
 	f, err := os.Open(name)
 	if err != nil {

@@ -239,7 +239,7 @@ func TestUnreachable(t *testing.T) {
 			return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
 		}
 		defer func() { p.d.Lookup = nil }()
-		p.want(p.refusal(target), KindName, "nodee: resolve: host name unknown", "~/.ssh/config")
+		p.want(p.refusal(target), KindName, "nodee: resolve: the host name is unknown", "~/.ssh/config")
 	})
 	t.Run("no name server", func(t *testing.T) {
 		defer func() { p.d.Lookup = nil }()

@@ -100,11 +100,11 @@ func (e *DialError) Hint() string {
 	case KindBusy:
 		return "lower --fanout, or raise MaxStartups in the server's sshd_config"
 	case KindClosed:
-		return "the log of its sshd may say why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config"
+		return "see the log of sshd on the host; if there are many logins at once, lower --fanout, or raise MaxStartups in sshd_config"
 	case KindHostCert:
 		return "ask the administrator of the host"
 	case KindRevokedKey:
-		return "ask its administrator"
+		return "ask the administrator of the host"
 	}
 	return ""
 }

@@ -122,7 +122,7 @@ func (s *connSetup) explain(err error) *DialError {
 	case errors.Is(err, errNoMoreKeys):
 		return s.loginError(err)
 	case errors.Is(err, errTooMuchUntrusted):
-		return newDialError(s.t, s.step, KindMismatch, "it sent more than %d KiB before sending its host key", maxUntrusted>>10).withCause(err)
+		return newDialError(s.t, s.step, KindMismatch, "the server sent more than %d KiB before its host key", maxUntrusted>>10).withCause(err)
 	case isBroken(err) || strings.Contains(text, disconnected):
 		return s.brokenError(err)
 	case s.step == "handshake" && !strings.HasPrefix(s.conn.peerGreeting(), "SSH-"):
@@ -229,12 +229,12 @@ func closedError(greeting string, t Target, step string) *DialError {
 		return newDialError(t, step, KindClosed, "the server closed the connection before the login")
 	case strings.HasPrefix(greeting, "SSH-"):
 		return newDialError(t, step, KindClosed, "the server closed the connection during the key exchange").
-			withHint("see the log of its sshd; it may have no host key that its HostKeyAlgorithms allow")
+			withHint("see the log of sshd on the host; perhaps sshd has no host key that HostKeyAlgorithms in sshd_config allows")
 	case strings.Contains(greeting, "MaxStartups"):
 		return newDialError(t, step, KindBusy, "the server is busy: too many logins at once (MaxStartups)")
 	case strings.Contains(greeting, "Not allowed at this time"):
 		return newDialError(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
-			withHint("wait a minute; PerSourcePenalties in its sshd_config sets the time")
+			withHint("wait a minute; PerSourcePenalties in sshd_config on the host sets the time")
 	}
 	return noServerError(greeting, t)
 }

@@ -95,7 +95,7 @@ var errNoPrincipals = errors.New("it contains no host name")
 // certificate may be a wildcard, which the library does not support.
 func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error {
 	if cert.CertType != ssh.HostCert {
-		return errors.New("a user's certificate, not a host's")
+		return errors.New("the certificate is for a user, not for a host")
 	}
 	if len(cert.ValidPrincipals) == 0 {
 		return errNoPrincipals
@@ -308,7 +308,7 @@ func (h *hostKeyChecker) checkRevokedFile(path string, key ssh.PublicKey) error 
 	case err != nil:
 		return unusable(innermost(err))
 	case bytes.HasPrefix(data, []byte("SSHKRL\n\x00")):
-		return unusable(errors.New("a KRL, which the built-in client cannot read"))
+		return unusable(errors.New("the file is a KRL, which the built-in ssh cannot read"))
 	}
 	n := 0
 	for text := range strings.Lines(string(data)) {

@@ -154,7 +154,7 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 		return newDialError(t, "jump", KindLost, "the connection to %s broke", h.target.Alias).withCause(err)
 	case open.Reason == ssh.Prohibited:
 		return newDialError(t, "connect", KindNoRoute, "%s forwards no connections: %s", h.target.Alias, open.Message).withCause(err).
-			withHint("set AllowTcpForwarding yes in its sshd_config")
+			withHint("set AllowTcpForwarding yes in sshd_config on the jump host")
 	}
 	return newDialError(t, "connect", KindNoRoute, "%s cannot reach it: %s", h.target.Alias, open.Message).withDetails("%s", t.addr()).withCause(err)
 }

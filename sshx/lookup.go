@@ -98,7 +98,7 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 func notFoundError(t Target, err error, timedOut bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {
-		e := newDialError(t, "resolve", KindName, "host name unknown").withCause(err)
+		e := newDialError(t, "resolve", KindName, "the host name is unknown").withCause(err)
 		if t.HostName != t.Alias {
 			e.Details = t.HostName
 		}

@@ -47,10 +47,10 @@ func TestLookup(t *testing.T) {
 		{"", "10.0.0.2", "[10.0.0.2]", true},
 		{"outage", "10.0.0.2", "[10.0.0.2]", true},
 		{silent, "10.0.0.2", "[10.0.0.2]", true},
-		{"unknown", "unknown", "host name unknown", true},
-		{"unknown", "", "host name unknown", true},
+		{"unknown", "unknown", "the host name is unknown", true},
+		{"unknown", "", "the host name is unknown", true},
 		{"outage", "", "server misbehaving (name server 10.0.0.53:53)", true},
-		{"unknown", silent, "host name unknown", true},
+		{"unknown", silent, "the host name is unknown", true},
 		{silent, "", "no answer", true},
 	} {
 		var asked atomic.Bool

@@ -206,7 +206,7 @@ func TestOpenSSHHostKeyTypes(t *testing.T) {
 		p.t, p.d = t, &Dialer{}
 		line := s.known(t, "ed25519")
 		p.write(".ssh/known_hosts", line+"@revoked * "+strings.SplitN(line, " ", 2)[1])
-		p.want(p.refusal(p.real(s)), KindRevokedKey, "n1: its host key is revoked (~/.ssh/known_hosts:2)", "ask its administrator")
+		p.want(p.refusal(p.real(s)), KindRevokedKey, "n1: its host key is revoked (~/.ssh/known_hosts:2)", "ask the administrator of the host")
 	})
 	t.Run("revoked in a file of its own", func(t *testing.T) {
 		p.t, p.d = t, &Dialer{}
@@ -278,7 +278,7 @@ func TestOpenSSHWithoutAcceptedHostKey(t *testing.T) {
 	p := newTestHome(t)
 	p.d.Retries = 1
 	none := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-ed25519")
-	p.want(p.refusal(p.real(none)), KindClosed, "n1: handshake: the server closed the connection during the key exchange", "it may have no host key that its HostKeyAlgorithms allow")
+	p.want(p.refusal(p.real(none)), KindClosed, "n1: handshake: the server closed the connection during the key exchange", "perhaps sshd has no host key that HostKeyAlgorithms in sshd_config allows")
 
 	old := p.sshd([]string{"rsa"}, "HostKeyAlgorithms ssh-rsa")
 	p.write(".ssh/known_hosts", old.known(t, "rsa"))

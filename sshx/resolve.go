@@ -121,10 +121,10 @@ func (r *resolver) refuseUnsupported() {
 		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
 	}
 	if set := r.first["pkcs11provider"]; !isNone(set.text) {
-		r.unsupported(set, "not supported by the built-in client")
+		r.unsupported(set, "the built-in ssh does not support this value")
 	}
 	if set, ok := r.first["proxyusefdpass"]; ok && !strings.EqualFold(r.firstWord("proxyusefdpass"), "no") {
-		r.unsupported(set, "not supported by the built-in client")
+		r.unsupported(set, "the built-in ssh does not support this value")
 	}
 	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.firstWord("pubkeyauthentication"), "no") {
 		r.unsupported(set, "the built-in client logs in only with keys, and PubkeyAuthentication is no")

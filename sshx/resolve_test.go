@@ -190,7 +190,7 @@ func TestReadConfigErrors(t *testing.T) {
 		"\nHost\n":                     ".ssh/config:2: Host: no pattern",
 		"Match\n":                      ".ssh/config:1: Match: no criterion",
 		"Host a\n\nInclude bad.inc\n":  ".ssh/bad.inc:2: Port: value missing",
-		"Include loop.inc\n":           "Include: nested too deeply",
+		"Include loop.inc\n":           "Include: the files are nested too deeply",
 		"Include ~no-such-user/x\n":    "", // as in ssh
 		"Include ~games/no-such-file":  "",
 		"IdentityFile\n":               ".ssh/config:1: IdentityFile: value missing",

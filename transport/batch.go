@@ -151,7 +151,7 @@ func (s *ByStarter) why(status error, stderr string) string {
 
 // NotInJob returns the error for a host that does not belong to the batch job.
 func NotInJob(host, system, number string) error {
-	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("not part of %s", batch.JobName(system, number)),
+	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("the host is not part of %s", batch.JobName(system, number)),
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
@@ -282,7 +282,7 @@ func (b *dialBack) cannotDialBack(reason string) {
 	s := b.owner.starter
 	text := fmt.Sprintf("%s cannot connect to this host on port %d (%s): its data goes through %s", b.host, b.owner.listener.Port(), reason, s.System.Starter.Program)
 	if b.owner.toldUnable.CompareAndSwap(false, true) {
-		s.Warn("warning: " + text + "; give open ports with --port-range LOW:HIGH, or use no port with -launcher " + s.System.StreamsWord())
+		s.Warn("warning: " + text + "; give open ports with --port-range LOW:HIGH, or avoid ports with -launcher " + s.System.StreamsWord())
 		return
 	}
 	s.Log.Info().Msg(text)

@@ -164,7 +164,7 @@ func TestDialBackImpossible(t *testing.T) {
 		hello(t, r.Stream, s.Self.Build)
 		echoes(t, r.Stream)
 	}
-	if len(warnings) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its data goes through qrsh; give open ports with --port-range LOW:HIGH, or use no port with -launcher sge-streams$`).MatchString(warnings[0]) {
+	if len(warnings) != 1 || !regexp.MustCompile(`^warning: n[12] cannot connect to this host on port \d+ \(connection refused\): its data goes through qrsh; give open ports with --port-range LOW:HIGH, or avoid ports with -launcher sge-streams$`).MatchString(warnings[0]) {
 		t.Errorf("warnings: %q", warnings)
 	}
 	taken := must(net.Listen("tcp", ":0"))

@@ -31,13 +31,13 @@ type messageRule struct {
 var messageRules = []messageRule{
 	{pattern: "temporary failure in name resolution", kind: KindName, step: "resolve", why: "cannot look up host names",
 		hint: "see /etc/resolv.conf; or set HostName for the host to an address in ~/.ssh/config"},
-	{pattern: "could not resolve hostname|unknown host", kind: KindName, step: "resolve", why: "host name unknown",
-		hint: "check the spelling, or give it a HostName in ~/.ssh/config"},
+	{pattern: "could not resolve hostname|unknown host", kind: KindName, step: "resolve", why: "the host name is unknown",
+		hint: "check the spelling, or set HostName for the host in ~/.ssh/config"},
 	{pattern: "remote host identification has changed", kind: KindChangedKey, step: "host key", why: "the host key has changed",
-		hint: "ask the administrator of the host whether its key has changed; if so, remove that line", detailPattern: "offending "},
-	{pattern: "host key verification failed", kind: KindUnknownKey, step: "host key", why: "not in known_hosts",
-		hint: "check the key, then log in once with ssh", detailPattern: "host key is known for"},
-	{pattern: "too many authentication failures", kind: KindTooMany, step: "login", why: "the server refused after too many keys",
+		hint: "ask the administrator of the host whether its key has changed; if so, remove the old key from known_hosts", detailPattern: "offending "},
+	{pattern: "host key verification failed", kind: KindUnknownKey, step: "host key", why: "the host key is not in known_hosts",
+		hint: "check the host key, then log in once with ssh", detailPattern: "host key is known for"},
+	{pattern: "too many authentication failures", kind: KindTooMany, step: "login", why: "the server refused the login after too many keys",
 		hint: "set IdentitiesOnly yes and a single IdentityFile for this host in ~/.ssh/config"},
 	{pattern: "permission denied (", kind: KindLogin, step: "login", why: "login refused",
 		hint: "copy your key there: ssh-copy-id HOST; is the agent running? try: ssh -v HOST true"},
@@ -47,11 +47,11 @@ var messageRules = []messageRule{
 	{pattern: "unable to negotiate", kind: KindMismatch, step: "handshake", why: "client and server have no algorithm in common"},
 	{pattern: "bad configuration option|bad owner or permissions|terminating, ", kind: KindConfig, step: "config", why: "the ssh configuration has an error"},
 	{pattern: "session open refused by peer|open failed: administratively prohibited", kind: KindSession, step: "session", why: "the server refuses to open a session",
-		hint: "MaxSessions in its sshd_config may be too low for a shared connection (ControlMaster)"},
+		hint: "MaxSessions in sshd_config on the host may be too low for a shared connection (ControlMaster)"},
 	{pattern: "exceeded maxstartups", exit: 255, kind: KindBusy, step: "connect", why: "the server is busy: too many logins at once (MaxStartups)",
 		hint: "lower --fanout, or raise MaxStartups in the server's sshd_config"},
 	{pattern: "kex_exchange_identification|ssh_exchange_identification|connection reset by|connection closed by|not allowed at this time", exit: 255, kind: KindClosed, step: "connect", why: "the server closed the connection before the login",
-		hint: "the log of its sshd may say why; if many log in at once, lower --fanout, or raise MaxStartups in its sshd_config"},
+		hint: "see the log of sshd on the host; if there are many logins at once, lower --fanout, or raise MaxStartups in sshd_config"},
 	{pattern: "broken pipe|timeout, server|closed by remote host", exit: 255, kind: KindLost, step: "connection", why: "the connection broke"},
 	{pattern: "this account is currently not available", kind: KindSession, step: "session", why: "the account on the node is not allowed to log in"},
 }
@@ -76,11 +76,11 @@ func Classify(stderr string, exit int) Verdict {
 	switch exit {
 	case 255:
 		if lastLine(stderr) == "" { // OpenSSH 9.2 does this if a server drops many logins at once
-			return Verdict{KindClosed, "connect", "it ended with exit code 255 and printed no message",
+			return Verdict{KindClosed, "connect", "ssh ended with exit code 255 and printed no message",
 				"to see why: ssh -v HOST true; if many log in at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
 		}
 	case 0:
-		return Verdict{KindSession, "session", lastLineOr(stderr, "it ended without running "+shell),
+		return Verdict{KindSession, "session", lastLineOr(stderr, "the login shell ended without running "+shell),
 			"check whether a start-up file of the account on the host ends the shell", ""}
 	case 126:
 		return Verdict{KindNoexec, "helper", "the helper cannot be executed: " + lastLineOr(stderr, "exit code 126"),
@@ -104,12 +104,12 @@ func lineWith(text, part string) string {
 
 func noMessageText(exit int) string {
 	if exit < 0 {
-		return "it ended without a message"
+		return "the program ended without a message"
 	}
 	if killed := exitText(exit); strings.HasPrefix(killed, "killed") {
 		return "it was " + killed
 	}
-	return fmt.Sprintf("it ended with exit code %d and printed no message", exit)
+	return fmt.Sprintf("the program ended with exit code %d and printed no message", exit)
 }
 
 // lastLineOr returns the last line of text. If text is blank, it returns fallback.

@@ -122,7 +122,7 @@ func (d *delivery) converse() error {
 		case verb == "shell":
 		case verb == "need":
 			if needs++; needs > maxDirs {
-				return d.newError("deliver", KindOther, "the node requests the program repeatedly")
+				return d.newError("deliver", KindOther, "the host requested the copy of mpiexec too often")
 			}
 			d.sending, d.transferTime = true, 0
 			d.beginTimedStep("delivery")

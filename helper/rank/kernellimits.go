@@ -47,7 +47,7 @@ func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 	for _, b := range bounds {
 		resource, known := rlimitResources[b.Resource]
 		if !known {
-			return nil, &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s: the kernel of this host does not have it", b.Resource), ""}
+			return nil, &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s: the kernel of this host does not support this limit", b.Resource), ""}
 		}
 		r := Rlimit{b.Resource, resource, rlimitOf(b)}
 		var own unix.Rlimit

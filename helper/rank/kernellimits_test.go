@@ -24,7 +24,7 @@ func TestKernelLimits(t *testing.T) {
 	}
 	// A limit that this host does not know is refused, and never silently accepted.
 	for _, resource := range []limits.Resource{"files", limits.Mem} {
-		if _, failed := NewKernelLimits([]job.KernelLimit{{Resource: resource, Max: 1}}); failed == nil || failed.Reason != "cannot set limit "+string(resource)+": the kernel of this host does not have it" {
+		if _, failed := NewKernelLimits([]job.KernelLimit{{Resource: resource, Max: 1}}); failed == nil || failed.Reason != "cannot set limit "+string(resource)+": the kernel of this host does not support this limit" {
 			t.Errorf("%s: %v", resource, failed)
 		}
 	}

@@ -137,7 +137,7 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string)
 		case p.Err != "":
 			return p.Node, "its end cannot be checked on this host: " + p.Err
 		case slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) }):
-			return p.Node, "it still uses CPUs there"
+			return p.Node, "the job still uses CPUs on this host"
 		}
 	}
 	return "", ""

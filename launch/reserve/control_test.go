@@ -144,7 +144,7 @@ func TestRemainingClaim(t *testing.T) {
 		why   string
 	}{
 		{"nothing", []job.LedgerListing{{Node: "a", Claims: []job.Claim{other}}, {Node: "b", Claims: []job.Claim{mine}}, {Node: "c"}}, "", ""},
-		{"a claim", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "it still uses CPUs there"},
+		{"a claim", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "the job still uses CPUs on this host"},
 		{"a ledger of the job's that cannot be read", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "its end cannot be checked on this host: broken"},
 		{"a host that came later", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c"}, {Node: "d", Claims: []job.Claim{mine}}}, "", ""},
 		{"another ledger that cannot be read", []job.LedgerListing{{Node: "a"}, {Node: "b", Err: "broken"}, {Node: "c"}}, "", ""},
@@ -225,7 +225,7 @@ func TestAJobThatKeepsItsClaimHasNotEnded(t *testing.T) {
 			defer close(signals)
 			r.env.Signals = signals
 			result, err := Control(t.Context(), r.req, r.env, job.JobRef{Job: "j", User: "ann"}, job.ControlRequest{Verb: job.VerbEnd})
-			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann reported that it has ended, but it still uses CPUs there" {
+			if err != nil || result.Reply.State != want || want == job.ReplyRefused && result.Reply.Text != "job j@ann reported that it has ended, but the job still uses CPUs on this host" {
 				t.Errorf("%+v, %v; want %s", result, err, want)
 			}
 			synctest.Wait()

@@ -103,7 +103,7 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 		n := &req.Nodes[i]
 		switch {
 		case from[n.Name]:
-			n.ExcludedWhy = "--from tells the job to leave this host"
+			n.ExcludedWhy = "--from excludes this host"
 			vacated = append(vacated, n.Name)
 		case len(to) > 0 && !to[n.Name]:
 			n.ExcludedWhy = "this host is not in the list of --to"

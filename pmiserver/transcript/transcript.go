@@ -129,7 +129,7 @@ func (c *Case) addLine(n int, line string) error {
 	}
 	end := strings.IndexAny(line, "<>")
 	if end < 0 {
-		return fmt.Errorf("the line is neither a job nor a step")
+		return fmt.Errorf("the line describes neither a job nor a step of a test")
 	}
 	step := Step{Line: n, FromRank: line[end] == '<'}
 	if err := step.parseRank(line[:end], &c.Job); err != nil {

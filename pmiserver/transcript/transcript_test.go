@@ -23,7 +23,7 @@ func TestReadCasesRefuses(t *testing.T) {
 		{"case a\n0>< cmd=init", "x:2: not a step"},
 		{"case a\n0< a\\tb", "x:2: unknown escape"},
 		{"case a\n0< a\\xgg", "x:2: "},
-		{"case a\nexpect nothing", "x:2: the line is neither a job nor a step"},
+		{"case a\nexpect nothing", "x:2: the line describes neither a job nor a step of a test"},
 	} {
 		_, err := ReadCases("x", strings.NewReader(c.text))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) {

@@ -136,7 +136,7 @@ func TestBrokenClusterFilesContactNobody(t *testing.T) {
 		{"procspeed = \"fast\"\n", ":4: procspeed: "},
 		{"flavors = [\"xx\"]\n", ":4: flavors: \"xx\" is not a flavor; allowed: ap, os, su"},
 		{"classes = [\"amd\"]\n", ":4: classes: the cluster file has no class \"amd\"; write [[class]] with name = \"amd\""},
-		{"attributes = { rack = \"r 1\" }\n", ":4: attributes.rack: \"r 1\" is not a label: only letters, digits, _ . + -"},
+		{"attributes = { rack = \"r 1\" }\n", ":4: attributes.rack: \"r 1\" is not a valid label; allowed: letters, digits, _ . + -"},
 		{"reserve = -1\n", ":4: reserve: "},
 		{"procsped = 2000\n", ":4: unknown key \"procsped\" (did you mean \"procspeed\"?)"},
 		{"[nodeset]\npolicy = \"SOMEOF\"\nattribute = \"FEATURE\"\n", ":5: policy: \"SOMEOF\": unknown policy; allowed: ONEOF, ANYOF, FIRSTOF"},

@@ -84,7 +84,7 @@ sys.exit(code)`
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	// The impostor says that his job has ended, and keeps it.
-	if r := b.runMpiexec(t, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, "reported that it has ended, but it still uses CPUs there") || !strings.Contains(r.err, "mpiexec --evict "+id+" localhost") {
+	if r := b.runMpiexec(t, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, "reported that it has ended, but the job still uses CPUs on this host") || !strings.Contains(r.err, "mpiexec --evict "+id+" localhost") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--evict", id, "localhost"); r.code != 0 {

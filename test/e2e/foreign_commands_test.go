@@ -37,7 +37,7 @@ func TestADryRunLooksAtItsHosts(t *testing.T) {
 		t.Errorf("--no-probe: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	r = b.runMpiexec(t, "--dry-run", "-host", "n1,nowhere.invalid", "-n", "2", "true")
-	if r.code != 125 || !strings.Contains(r.err, "nowhere.invalid: resolve: host name unknown") {
+	if r.code != 125 || !strings.Contains(r.err, "nowhere.invalid: resolve: the host name is unknown") {
 		t.Errorf("a host that is not there: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 }

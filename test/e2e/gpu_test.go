@@ -73,7 +73,7 @@ func TestGPUs(t *testing.T) {
 0 n2 cuda=9,FASTEST_FIRST rocr= hip=9 ze=`, 0},
 		{"-host n1:8 -n 5 -g 1", `
 mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ranks on 1 node (n1)
-  hint: start fewer ranks, or add hosts; without the option all ranks share the GPUs`, 125},
+  hint: start fewer ranks, or add hosts; without this option, all ranks share the GPUs`, 125},
 		{"-host n1 -n 1 -g 1 -env CUDA_VISIBLE_DEVICES 2", `
 mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES
   hint: use only one of them`, 125},

@@ -94,7 +94,7 @@ type unreachableCase struct {
 
 var unreachableCases = []unreachableCase{
 	{name: "unknown name", host: "no-such-host", build: func(*testing.T, *testCluster) {},
-		says: []string{"host name unknown", "\n  hint: check the spelling"}},
+		says: []string{"the host name is unknown", "\n  hint: check the spelling"}},
 	{name: "closed port", host: "shut", build: func(t *testing.T, b *testCluster) {
 		b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
 	}, says: []string{"connection refused", "no ssh server on"}},
@@ -115,7 +115,7 @@ var unreachableCases = []unreachableCase{
 	{name: "unknown key", build: func(t *testing.T, b *testCluster) {
 		b.editKnownHosts(t, b.knownAs(t, "n1"), "")
 	}, says: []string{"host key", "unknown", "\n  hint: check the key", "--accept-new-host-keys"},
-		agent: []string{"host key", "not in known_hosts", "log in once with ssh"}},
+		agent: []string{"host key", "the host key is not in known_hosts", "log in once with ssh"}},
 	{name: "changed key", build: func(t *testing.T, b *testCluster) {
 		b.editKnownHosts(t, b.knownAs(t, "n1"), b.Hosts[1].Key)
 	}, says: []string{"host key has changed", "ssh-keygen ", "-R "}, agent: []string{"host key has changed", "Offending ED25519 key in ", "known_hosts:", "remove that line"}},
@@ -244,7 +244,7 @@ func TestUnknownNameInHostFile(t *testing.T) {
 	if err := os.WriteFile(name, []byte("n1\nmistyped\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b.checkRefused(t, mpiexecCall{args: []string{"-f", name, "-n", "1", "true"}}, 125, "mistyped: ", "host name unknown", name+":2")
+	b.checkRefused(t, mpiexecCall{args: []string{"-f", name, "-n", "1", "true"}}, 125, "mistyped: ", "the host name is unknown", name+":2")
 }
 
 // Unknown keys can be recorded; changed ones cannot.

@@ -128,7 +128,7 @@ func slurmOneUnauthenticated(t *testing.T, s *slurmCluster) {
 	releaseStep(t, dir)
 	res := r.wait(t)
 	if res.code != 0 || countEqualLines(res.out) != "n1:1 n2:1" || strings.Count(res.err, "mpiexec: warning: refused a connection from ") != 1 ||
-		!strings.Contains(res.err, ": it does not use the protocol of our helpers") {
+		!strings.Contains(res.err, ": the connection does not use the protocol of mpiexec") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
 	silent.Wait() // it is shown out when the port is closed

@@ -159,7 +159,7 @@ func TestSpawnSharesCPUs(t *testing.T) {
 	const notice = "mpiexec: rank 0 on n1 spawns ranks, but no CPUs are free; they share the CPUs of the job (--nooversubscribe forbids that)\n"
 	b.runSpawnCases(t, program, []string{"-hosts", "n1:1"},
 		spawnCase{key: "color", value: "blue", count: 3, on: "n1", told: notice},
-		spawnCase{options: "--nooversubscribe", key: "color", value: "blue", told: "its CPU is in use"})
+		spawnCase{options: "--nooversubscribe", key: "color", value: "blue", told: "the only CPU is in use"})
 	home := b.runMpiexec(t, "-n", "1", program, "one", strconv.Itoa(runtime.NumCPU()+1))
 	if want := "; they share the CPUs of this machine (--nooversubscribe forbids that)\n"; home.code != 0 || !strings.HasSuffix(home.err, want) {
 		t.Errorf("on this machine alone: exit %d, %q, want %q", home.code, home.err, want)

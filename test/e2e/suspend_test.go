@@ -112,7 +112,7 @@ func TestAJobStoppedAtItsTerminalIsEndedFromElsewhere(t *testing.T) {
 	}
 	for _, option := range []string{"--end", "--suspend", "--resume-job"} {
 		got := b.runMpiexec(t, option, "last", "n1")
-		if got.code != 125 || !strings.Contains(got.err, "n1: its mpiexec is stopped (by ^Z or by a batch system)") || !strings.Contains(got.err, "mpiexec --signal KILL "+b.readListing(t, "n1").Jobs[0].Job+" n1\n") {
+		if got.code != 125 || !strings.Contains(got.err, "n1: the mpiexec of the job is stopped (by ^Z or by a batch system)") || !strings.Contains(got.err, "mpiexec --signal KILL "+b.readListing(t, "n1").Jobs[0].Job+" n1\n") {
 			t.Errorf("%s: exit %d, %q", option, got.code, got.err)
 		}
 	}

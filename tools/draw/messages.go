@@ -54,8 +54,8 @@ func (s source) prefixOf(call *ast.CallExpr) string {
 			prefix := f.prefix
 			if f.hasStep && call != nil {
 				for _, arg := range call.Args {
-					if step, words := s.render(arg); words > 0 {
-						return prefix + step + ": "
+					if step, isLit := arg.(*ast.BasicLit); isLit && step.Kind == token.STRING {
+						return prefix + unquote(step) + ": "
 					}
 				}
 			}

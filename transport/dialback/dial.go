@@ -15,7 +15,7 @@ import (
 const maxRounds = 3
 
 // errNotMpiexec is returned if the program that replies at an address is not mpiexec.
-var errNotMpiexec = errors.New("another program answers there")
+var errNotMpiexec = errors.New("another program answers at this address")
 
 // A Refusal is returned if mpiexec refuses the connection of a helper. Why is the reason that mpiexec gives.
 type Refusal struct{ Why string }

@@ -119,11 +119,11 @@ func TestOtherConnectionsAreRefused(t *testing.T) {
 		do   func() error
 		why  string
 	}{
-		{"no TLS", junk("GET / HTTP/1.1\r\n\r\n"), "it does not use the protocol of our helpers"},
+		{"no TLS", junk("GET / HTTP/1.1\r\n\r\n"), "the connection does not use the protocol of mpiexec"},
 		{"a wrong token", call(wrong, "n1"), "wrong token"},
 		{"a host of others", call(i, "n9"), `host "n9" was not expected`},
 		{"a name that is none", call(i, "n1\n\x1b[31m"), `host "n1\n\x1b[31m" was not expected`},
-		{"TLS and junk", func() error { return sendByTLS(i, []byte(strings.Repeat("x", 100))) }, "it does not use the protocol of our helpers"},
+		{"TLS and junk", func() error { return sendByTLS(i, []byte(strings.Repeat("x", 100))) }, "the connection does not use the protocol of mpiexec"},
 		{"a proof for another connection", func() error { return sendByTLS(i, proof{"n1", computeMAC(i.Token, make([]byte, 32), "n1")}.bytes()) }, "wrong token"},
 	} {
 		var refusal *Refusal
@@ -213,7 +213,7 @@ func TestHelperChecksTheCertificate(t *testing.T) {
 	}
 	defer conn.Close()
 	echoed(t, conn, <-d.Connections())
-	if why := <-refusedByOther; why != "it does not use the protocol of our helpers" {
+	if why := <-refusedByOther; why != "the connection does not use the protocol of mpiexec" {
 		t.Errorf("the other server received more: %s", why)
 	}
 }

@@ -301,5 +301,5 @@ func noProofReason(err error) string {
 			return leftBeforeProof
 		}
 	}
-	return "it does not use the protocol of our helpers"
+	return "the connection does not use the protocol of mpiexec"
 }

@@ -23,7 +23,7 @@ type proof struct {
 
 const proofHead = "remshell calls 1\n"
 
-var errProof = errors.New("not a helper of this version")
+var errProof = errors.New("the connection does not come from a helper of this version")
 
 func (p proof) bytes() []byte {
 	text := append([]byte(proofHead), byte(len(p.host)))
@@ -34,14 +34,14 @@ func (p proof) bytes() []byte {
 func readProof(r io.Reader) (p proof, err error) {
 	first := make([]byte, len(proofHead)+1)
 	if _, err := io.ReadFull(r, first); err != nil {
-		return p, fmt.Errorf("it sent no proof of a helper: %w", err)
+		return p, fmt.Errorf("the connection sent no proof that it comes from a helper: %w", err)
 	}
 	if !bytes.HasPrefix(first, []byte(proofHead)) {
 		return p, errProof
 	}
 	rest := make([]byte, int(first[len(proofHead)])+len(p.mac))
 	if _, err := io.ReadFull(r, rest); err != nil {
-		return p, fmt.Errorf("it sent no proof of a helper: %w", err)
+		return p, fmt.Errorf("the connection sent no proof that it comes from a helper: %w", err)
 	}
 	p.host = string(rest[:len(rest)-len(p.mac)])
 	copy(p.mac[:], rest[len(p.host):])

@@ -81,11 +81,11 @@ func whyElsewhere(g, largest job.StackGroup, call string) (reason string, weight
 	name := InMPI(g)
 	switch {
 	case g.State == job.StackEnded:
-		return "it has ended", weightEnded
+		return "the rank has ended", weightEnded
 	case g.State == job.StackStopped:
-		return "it is stopped by a signal", weightStopped
+		return "the rank is stopped by a signal", weightStopped
 	case g.Note != "" && len(g.Frames) == 0:
-		return "its stack could not be read", weightUnknown
+		return "the stack of the rank could not be read", weightUnknown
 	case name == call:
 		if key(g) == key(largest) {
 			return "", 0

@@ -126,7 +126,7 @@ func TestExplain(t *testing.T) {
 		{"another place", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Allreduce@libmpi.so")}, "[2] it is in MPI_Allreduce at another place of the program"},
 		{"computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a")}, "[2] it computes outside of MPI"},
 		{"in the kernel", []job.StackGroup{all, main4("2", job.StackBlocked, "main@a fsync@libc.so.6")}, "[2] it waits in the kernel, outside of MPI"},
-		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] it is stopped by a signal"},
+		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] the rank is stopped by a signal"},
 		{"ended", []job.StackGroup{all, {Ranks: []int{2}, Threads: 1, State: job.StackEnded, Note: "the process of the rank has ended"}}, "[2] it has ended"},
 		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] they wait in the kernel, outside of MPI"},
 		{"all alike", []job.StackGroup{all}, "none"},

@@ -43,7 +43,7 @@ func (e *elementReader) app() (p Program) {
 	p.Dir = e.text()
 	ranks := e.anyNumber()
 	if ranks < 0 || ranks > math.MaxInt32 {
-		e.fail(ErrBound, "it asks to spawn a program in %d ranks", ranks)
+		e.fail(ErrBound, "the spawn request asks for %d ranks", ranks)
 	}
 	p.Ranks = int(ranks)
 	p.Options = e.infos()

@@ -128,7 +128,7 @@ func (f *handshakeReader) atLeast(n int) []byte {
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:
-		return InvalidCredential, fmt.Sprintf("it uses the security method %q instead of native", h.Security)
+		return InvalidCredential, fmt.Sprintf("the client uses the security method %q instead of native", h.Security)
 	case h.UID != uid:
 		return InvalidCredential, fmt.Sprintf("it says that its uid is %d, but the ranks have another uid", h.UID)
 	case h.Flag != 0:
