@@ -62,14 +62,14 @@ func Man(version string) string {
 	escape := strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace
 	fmt.Fprintf(&b, ".TH APRUN 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\naprun \\- start parallel programs, with the options of Cray's aprun\n", escape(version))
 	b.WriteString(".SH SYNOPSIS\n.B aprun\n[options] program [args] [ : [options] program [args] ]...\n.br\n.B mpiexec \\-\\-aprun\n[options] ...\n.SH DESCRIPTION\n")
-	b.WriteString("Called as aprun, by a link of that name, or with \\-\\-aprun as its first argument, mpiexec understands the letters below.\n" +
-		"Each is another word for an option of\n.BR mpiexec (1),\nwhich says more of it. A number may follow its letter at once. Hosts are used in the order of their\n" +
-		"numbers, a segment begins on a host that none before it uses, and a segment without \\-n has one rank.\n.SH OPTIONS\n")
+	b.WriteString("If mpiexec is called as aprun (a link with this name), or with \\-\\-aprun as its first argument, it accepts the options\n" +
+		"below. Each option stands for an option of\n.BR mpiexec (1),\nwhose manual page describes it. A number may follow its letter directly. Hosts are used in the order of\n" +
+		"their numbers. The program after a \":\" starts on a host that no earlier program uses. A program without \\-n has one rank.\n.SH OPTIONS\n")
 	for _, r := range letterRows {
 		fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace("-"+r.letters+" "+r.arg)))
 		text := strings.ToUpper(r.help[:1]) + r.help[1:] + "."
 		if r.long != "" {
-			text += " Of mpiexec: " + r.long + "."
+			text += " The option of mpiexec is " + r.long + "."
 		}
 		b.WriteString(escape(text) + "\n")
 	}

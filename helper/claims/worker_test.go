@@ -270,8 +270,8 @@ func TestNodeFile(t *testing.T) {
 		{"no room", "maxproc = 2", clean, 3, "the host may run at most 2 processes at a time (FILE)", 2},
 		{"a fault", "\nmaxproc = \"x\"", clean, 1, `FILE:2: maxproc: "x" is neither a number nor "any"`, -1},
 		{"another's file", "", func(_ *testing.T, file string) error { return os.Chown(file, 5, 5) }, 1, "FILE: the file belongs to uid 5, but must belong to root", -1},
-		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: others than root may write to it", -1},
-		{"open to a group", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o664) }, 1, "FILE: mode 0664: others than root may write to it", -1},
+		{"open to others", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o666) }, 1, "FILE: mode 0666: users other than root may write to it", -1},
+		{"open to a group", "", func(_ *testing.T, file string) error { return os.Chmod(file, 0o664) }, 1, "FILE: mode 0664: users other than root may write to it", -1},
 		{"a pipe", "", func(_ *testing.T, file string) error { return errors.Join(os.Remove(file), unix.Mkfifo(file, 0o644)) }, 1, "FILE: the file is not a regular file", -1},
 		{"none", "", func(_ *testing.T, file string) error { return os.Remove(file) }, 9, "", -1},
 	} {

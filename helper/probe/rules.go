@@ -137,7 +137,7 @@ func readIfRoots(f *os.File, err error, name string, limit int) (*string, error)
 	case st.Uid != 0:
 		return nil, fmt.Errorf("%s: the file belongs to uid %d, but must belong to root", name, st.Uid)
 	case st.Mode&0o022 != 0:
-		return nil, fmt.Errorf("%s: mode %04o: others than root may write to it", name, st.Mode&0o7777)
+		return nil, fmt.Errorf("%s: mode %04o: users other than root may write to it", name, st.Mode&0o7777)
 	case st.Size > int64(limit):
 		return nil, fmt.Errorf("%s: has %d bytes, more than %d", name, st.Size, limit)
 	}

@@ -124,7 +124,7 @@ func TestHostileSettings(t *testing.T) {
 	const f = "/etc/remshell/state.toml"
 	for name, test := range map[string]struct{ script, want string }{
 		"another's": {"echo '[allow]' >" + f + "; chown 12345 " + f, "the file belongs to uid 12345, but must belong to root"},
-		"writable":  {"echo '[allow]' >" + f + "; chmod 666 " + f, "others than root may write to it"},
+		"writable":  {"echo '[allow]' >" + f + "; chmod 666 " + f, "users other than root may write to it"},
 		"a link":    {"echo '[allow]' >/etc/remshell/x; ln -s x " + f, "must be a regular file, not a symbolic link"},
 		"a FIFO":    {"mkfifo -m 644 " + f, "is not a regular file"},
 		"a folder":  {"mkdir " + f, "is not a regular file"},
