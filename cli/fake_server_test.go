@@ -216,7 +216,7 @@ var hostileServers = []struct {
 		junk := append([]byte{2}, ssh.Marshal(struct{ Text string }{strings.Repeat(hostileText, 500)})...)
 		for writePacket(c, junk) == nil {
 		}
-	}, "more than 64 KiB before sending its host key"},
+	}, "more than 64 KiB before its host key"},
 	{"banner", func(p *fakeServer, c net.Conn) { p.acceptLogin(c, false, nil) }, `login refused`},
 	{"refusal of a channel", func(p *fakeServer, c net.Conn) {
 		p.acceptLogin(c, true, func(ch ssh.NewChannel) { ch.Reject(ssh.Prohibited, hostileText) })

@@ -124,7 +124,7 @@ const (
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
 	CannotSaveText      = SuspendedText + "its ranks cannot write a checkpoint"
 	NotAllowedText      = "not allowed: "
-	NoAnswerText        = "no reply from the mpiexec of job "
+	NoAnswerText        = "no reply from job "
 	StartedWithoutText  = "it was started without " // options that a request needs
 	StartingText        = "not all ranks of the job run yet"
 )

@@ -157,7 +157,7 @@ func TestHugePagesBoundTheRanks(t *testing.T) {
 		{"a page for each", pages(1<<30, 3, 2), job.HugePagesRequired, "n0 n0 n1 n1"},
 		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, but each rank needs 2"},
 		{"none", pages(2<<20, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 0 huge pages of 2048 kB free"},
-		{"no such kernel", pages(0, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory its kernel has no huge pages"},
+		{"no such kernel", pages(0, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory the kernel of the host has no huge pages"},
 	} {
 		snap := cluster("n0:4 n1:4")
 		snap.Nodes[0].Memory.HugePages = test.huge

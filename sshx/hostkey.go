@@ -95,7 +95,7 @@ var errNoPrincipals = errors.New("it contains no host name")
 // certificate may be a wildcard, which the library does not support.
 func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error {
 	if cert.CertType != ssh.HostCert {
-		return errors.New("the certificate is for a user, not for a host")
+		return errors.New("the certificate is a user's certificate, not a host's")
 	}
 	if len(cert.ValidPrincipals) == 0 {
 		return errNoPrincipals

@@ -480,7 +480,7 @@ func expandTokens(text string, getenv func(name string) string, value func(byte)
 			b.WriteByte(text[0])
 			text = text[1:]
 		case len(text) == 1:
-			return "", errors.New("it ends with a single %")
+			return "", errors.New("the value ends with a single %")
 		case text[1] == '%':
 			b.WriteByte('%')
 			text = text[2:]

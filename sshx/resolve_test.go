@@ -152,8 +152,8 @@ Host fine
     Ciphers -*cbc
 `)
 	tests := []struct{ alias, where, hint string }{
-		{"pkcs", ":2: PKCS11Provider: not supported", "-launcher-exec ssh"},
-		{"fdpass", ":4: ProxyUseFdpass: not supported", "-launcher-exec ssh"},
+		{"pkcs", ":2: PKCS11Provider: the built-in ssh does not support this value", "-launcher-exec ssh"},
+		{"fdpass", ":4: ProxyUseFdpass: the built-in ssh does not support this value", "-launcher-exec ssh"},
 		{"gss", ":6: PreferredAuthentications: ", "-launcher-exec ssh"},
 		{"nokey", ":8: PubkeyAuthentication: ", "-launcher-exec ssh"},
 		{"canon", ":10: CanonicalizeHostname: ", ""},

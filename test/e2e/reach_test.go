@@ -118,7 +118,7 @@ var unreachableCases = []unreachableCase{
 		agent: []string{"host key", "the host key is not in known_hosts", "log in once with ssh"}},
 	{name: "changed key", build: func(t *testing.T, b *testCluster) {
 		b.editKnownHosts(t, b.knownAs(t, "n1"), b.Hosts[1].Key)
-	}, says: []string{"host key has changed", "ssh-keygen ", "-R "}, agent: []string{"host key has changed", "Offending ED25519 key in ", "known_hosts:", "remove that line"}},
+	}, says: []string{"host key has changed", "ssh-keygen ", "-R "}, agent: []string{"host key has changed", "Offending ED25519 key in ", "known_hosts:", "remove the old key"}},
 	{name: "no key", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tIdentityFile /no/such/key\n\tIdentitiesOnly yes\n")

@@ -54,7 +54,7 @@ func (s source) prefixOf(call *ast.CallExpr) string {
 			prefix := f.prefix
 			if f.hasStep && call != nil {
 				for _, arg := range call.Args {
-					if step, isLit := arg.(*ast.BasicLit); isLit && step.Kind == token.STRING {
+					if step, isLit := arg.(*ast.BasicLit); isLit && step.Kind == token.STRING && countWords(unquote(step)) < minWords {
 						return prefix + unquote(step) + ": "
 					}
 				}
@@ -346,7 +346,7 @@ func (s source) placeholder(e ast.Expr) string {
 				words = append(words, word)
 			}
 			return strings.Join(words, " ")
-		case len(e.Args) > 0: // a function that formats its first argument
+		case len(e.Args) > 0 && !isBool(e.Args[0]): // a function that formats its first argument
 			return s.placeholder(e.Args[0])
 		case isMethod && called.Sel.Name == "Error":
 			return "{err}"
@@ -354,6 +354,12 @@ func (s source) placeholder(e ast.Expr) string {
 		return s.placeholder(e.Fun)
 	}
 	return "{value}"
+}
+
+// isBool reports whether an expression is true or false.
+func isBool(e ast.Expr) bool {
+	name, ok := e.(*ast.Ident)
+	return ok && (name.Name == "true" || name.Name == "false")
 }
 
 // spaced returns an identifier as separate words: hostName becomes "host name".
