@@ -41,12 +41,12 @@ static void steps(void) {
 }
 
 static void pings(void) {
-	int on = 1, peer = rank ^ 1;
+	int on = 1, peer = rank ^ 1; /* on counts the messages */
 	if (peer >= size)
 		return;
 	while (on) {
 		if (rank < peer) {
-			on = goes_on();
+			on = goes_on() ? on + 1 : 0;
 			MPI_Send(&on, 1, MPI_INT, peer, 0, MPI_COMM_WORLD);
 			MPI_Recv(&on, 1, MPI_INT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 		} else {
