@@ -24,8 +24,8 @@ const (
 
 // These are the errors of a NameTable.
 var (
-	errNamesFull = errors.New("too many names are published")
-	errLongName  = errors.New("the published name is too long")
+	errNamesFull = errors.New("name table full")
+	errLongName  = errors.New("name too long")
 )
 
 // An Entry is the value of a published name.
