@@ -25,7 +25,7 @@ func (s *Session) reportRefused(e claimedEvent) {
 		s.conn.Send(&wire.ClaimConflict{Group: e.m.Group.Name, Reason: e.Conflict})
 		return
 	}
-	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this host " + e.Forbidden, Hint: "ask the administrator of the host, or use other hosts"})
+	s.conn.Send(&wire.Refused{Group: e.m.Group.Name, Code: job.ExitInternal, Reason: "this host " + strings.TrimPrefix(e.Forbidden, "the host "), Hint: "ask the administrator of the host, or use other hosts"})
 }
 
 // prepareGroup checks working directories, programs and environments of a group before any rank starts. Then
