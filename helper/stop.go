@@ -119,9 +119,9 @@ func unstoppable(p proc.Info) string {
 	case p.State == 'T' || p.State == 't' || p.State == 'Z' || p.State == 'X':
 		return ""
 	case errors.Is(unix.Kill(p.PID, 0), unix.EPERM):
-		return "the process belongs to another user"
+		return "belongs to another user"
 	case p.State == 'D':
-		return "the process sleeps in the kernel (state D)"
+		return "sleeps in the kernel (state D)"
 	}
 	return ""
 }

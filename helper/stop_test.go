@@ -96,7 +96,7 @@ func TestAProcessThatCannotBeStopped(t *testing.T) {
 	for range 2 {
 		k.conn.Send(&wire.Hold{Why: job.HoldRequested, On: true})
 		awaitStates(t, "T", spins)
-		want := fmt.Sprintf("cannot stop processes of the job: process %d of rank 0 the process sleeps in the kernel (state D)", waits)
+		want := fmt.Sprintf("cannot stop processes of the job: process %d of rank 0 sleeps in the kernel (state D)", waits)
 		got := receive[*wire.Log](k)
 		for !strings.Contains(got.Text, "cannot stop processes") {
 			got = receive[*wire.Log](k)
@@ -124,7 +124,7 @@ func TestUnstoppable(t *testing.T) {
 	}{
 		{proc.Info{PID: own, State: 'T'}, ""}, {proc.Info{PID: own, State: 't'}, ""}, {proc.Info{PID: own, State: 'Z'}, ""},
 		{proc.Info{PID: own, State: 'R'}, ""}, {proc.Info{PID: own, State: 'S'}, ""},
-		{proc.Info{PID: own, State: 'D'}, "the process sleeps in the kernel (state D)"},
+		{proc.Info{PID: own, State: 'D'}, "sleeps in the kernel (state D)"},
 	} {
 		if got := unstoppable(test.look); got != test.want {
 			t.Errorf("in state %c: %q, want %q", test.look.State, got, test.want)
@@ -136,7 +136,7 @@ func TestUnstoppable(t *testing.T) {
 		unix.RawSyscall(unix.SYS_SETRESUID, 54321, 54321, 54321)
 		told <- unstoppable(proc.Info{PID: os.Getppid(), State: 'S'}) + "; " + unstoppable(proc.Info{PID: os.Getppid(), State: 'T'})
 	}()
-	if got := <-told; os.Geteuid() == 0 && got != "the process belongs to another user; " {
+	if got := <-told; os.Geteuid() == 0 && got != "belongs to another user; " {
 		t.Errorf("a process of another user: %q", got)
 	}
 }
