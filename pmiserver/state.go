@@ -35,7 +35,7 @@ var ErrUnfinalized = errors.New("pmi: the rank closed its PMI connection before 
 
 // ErrAlreadyConnected is returned for a second connection of a rank whose first connection is still open or
 // ended without finalize.
-var ErrAlreadyConnected = errors.New("the rank has connected before")
+var ErrAlreadyConnected = errors.New("has connected before")
 
 // A ProtocolError is returned when a rank sends something that no PMI client sends.
 type ProtocolError struct {
