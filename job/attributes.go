@@ -8,7 +8,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// Attributes are properties of a node by which node sets are formed. A helper finds their values on the node
+// Attributes are properties by which nodes are grouped into node sets. A helper finds their values on the node
 // (which-hosts.md 2.1), and the cluster file may override them. A zero field means unknown.
 type Attributes struct {
 	Speed        int          // clock rate of the slowest CPU that the helper may use, in MHz
@@ -34,8 +34,8 @@ const (
 // stands for a speed that the cluster file gives.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
-// IsValidProbe reports whether a helper can have found these attributes. All names must be lower-case labels,
-// and a speed needs one of SpeedQualities.
+// IsValidProbe reports whether t is possible as the result of a probe. All names must be lower-case labels. A known
+// speed must have one of the SpeedQualities, and an unknown speed none.
 func (t Attributes) IsValidProbe() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
@@ -94,8 +94,8 @@ func (n *Node) allNetworks() []string {
 	return all
 }
 
-// labelValue returns an attribute value that has text as its only label. If text is empty, it returns the
-// zero Value, which means unknown.
+// labelValue returns an attribute value whose only label is text. If text is empty, it returns the zero Value, which
+// means unknown.
 func labelValue(text string) nodeset.Value {
 	if text == "" {
 		return nodeset.Value{}

@@ -9,8 +9,8 @@ type BatchDir struct {
 	NodePath  string // its absolute path on the node
 }
 
-// Translate replaces the path LocalPath by NodePath in text. It replaces only complete path names: with
-// LocalPath "/scratch", it changes neither "/scratch2" nor "/tmp/scratch".
+// Translate replaces the path LocalPath with NodePath in text. It replaces only complete path names: with LocalPath
+// "/scratch", it changes neither "/scratch2" nor "/tmp/scratch".
 func (d BatchDir) Translate(text string) string {
 	if d.LocalPath == "" || d.LocalPath == d.NodePath {
 		return text

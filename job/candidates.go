@@ -1,7 +1,7 @@
 package job
 
-// KeepNodes removes the candidates for which isKept returns false, and their host entries.
-// It replaces r.Nodes and r.HostEntries by new slices and leaves the old ones unchanged.
+// KeepNodes removes the candidates for which isKept returns false, and their host entries. It replaces r.Nodes and
+// r.HostEntries with new slices and leaves the old ones unchanged.
 func (r *Request) KeepNodes(isKept func(NodeDef) bool) {
 	at := make([]int, len(r.Nodes)) // old index -> new index, or -1 if removed
 	var nodes []NodeDef

@@ -26,6 +26,6 @@ func (c CheckpointPolicy) CanRequest() bool { return c.Signal != 0 || c.Command 
 // only request checkpoints.
 func (c CheckpointPolicy) CanVerify() bool { return c.Command != "" || c.DoneFile != "" }
 
-// ExitCheckpointed is the exit code with which a rank says that it has written a checkpoint and wants to be
-// restarted (rule SV-1).
+// ExitCheckpointed is the exit code by which a rank reports that it has written a checkpoint and wants to be restarted
+// (rule SV-1).
 const ExitCheckpointed = 85

@@ -9,8 +9,8 @@ import (
 
 // This file has the types for claims and tickets, as nodes' ledgers record them.
 
-// An Occupancy says which CPUs and GPUs of a node running jobs use, according to the claims that the jobs
-// have made on the node.
+// An Occupancy says which CPUs and GPUs of a node are in use by running jobs, according to the jobs' claims on the
+// node.
 type Occupancy struct {
 	Ranks           int        // ranks of these jobs
 	BoundRanks      int        // of Ranks, those whose CPUs are all in BusyCPUs
@@ -45,8 +45,8 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns the CPUs that ranks of several jobs may share. Such a CPU is used with --oversubscribe by a
-// job of u or v, and without --oversubscribe by no job.
+// sharedCPUs returns the CPUs that ranks of several jobs may share. At least one job of u or v uses such a CPU, and all
+// jobs that use it were started with --oversubscribe.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)

@@ -117,8 +117,7 @@ func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
 
-// These are texts with which certain replies begin. The mpiexec that has sent the request recognizes these texts
-// and prints advice.
+// Certain replies begin with these texts. The mpiexec that has sent the request recognizes them and prints advice.
 const (
 	LauncherStoppedText = "the mpiexec of the job is stopped"
 	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request

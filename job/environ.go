@@ -19,9 +19,9 @@ var OuterVariables = append(batch.RankVariables(),
 	"PRTE_*", "PALS_*", "PSID_CPU_PINNING", "__PINNING__",
 )
 
-// SuggestedVariable is an environment variable that lists, for a rank, the other variables that mpiexec has
-// set in its environment. Variables in OuterVariables are not listed. By this list, an mpiexec that runs
-// inside the rank can tell these variables from variables that the user has set.
+// SuggestedVariable is an environment variable that lists, for a rank, the other variables that mpiexec has set in its
+// environment. Variables in OuterVariables are not listed. With this list, an mpiexec that runs inside the rank can
+// distinguish these variables from those that the user has set.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
 // SuggestedValue returns the value of SuggestedVariable: the name and a hash of each assignment, joined by colons.
@@ -41,7 +41,7 @@ func assignmentHash(assignment string) string {
 	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
 }
 
-// OuterFilter returns a function that reports whether an outer launcher has made a given assignment in environ. A
+// OuterFilter returns a function that reports whether a given assignment in environ was made by an outer launcher. A
 // variable that the outer launcher lists in SuggestedVariable counts only if its value has not changed since then.
 func OuterFilter(environ []string) func(assignment string) bool {
 	suggested := strings.Split(EnvValue(environ, SuggestedVariable), ":")

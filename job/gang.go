@@ -39,7 +39,7 @@ func (t GangTerms) IsValid() bool {
 	return t.Parties >= 1 && t.Parties <= MaxParties && t.Slice >= MinSlice && t.Slice <= MaxSlice
 }
 
-// IsValid reports whether all values in g are possible, so that a helper may have written g.
+// IsValid reports whether every value in g is one that a helper may write.
 func (g *Gang) IsValid() bool {
 	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
 }
@@ -57,8 +57,8 @@ type GangCPUs struct {
 	CPUs []int
 }
 
-// gangCPUs returns the CPUs that gangs in u and v have claimed. It leaves out CPUs that a job in u or v uses that
-// is not a gang.
+// gangCPUs returns the CPUs that gangs in u and v have claimed. It leaves out CPUs that are also used by a job in u or
+// v that is not a gang.
 func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	for _, g := range slices.Concat(u.GangCPUs, v.GangCPUs) {
 		g.CPUs = slices.DeleteFunc(slices.Clone(g.CPUs), func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })

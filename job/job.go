@@ -202,8 +202,8 @@ type RankNeeds struct {
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// ProbedFeatures lists the features that helpers can find on their nodes. --nodetype uses a feature that helpers
-// find only if neither the cluster file nor the host file gives that feature to any node.
+// ProbedFeatures lists the features that helpers can find on their nodes. For --nodetype, such a feature counts only if
+// neither the cluster file nor the host file gives the feature to any node.
 var ProbedFeatures = []string{"ethernet", "infiniband", "omnipath", "roce", "slingshot", "nvidia", "amd", "intel"}
 
 // NoGPUs is a value of RankNeeds.GPUs. It hides the node's GPUs from the ranks.
@@ -332,7 +332,7 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs returns the number of slots of a node for which the user has given no number. It is the number of cores (or
+// CPUs returns the number of slots of a node for which the user has not given one. It is the number of cores (or
 // hardware threads) without the reserved ones, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)

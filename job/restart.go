@@ -26,8 +26,8 @@ func (r RestartPolicy) AllowsSeveral() bool { return r.MaxRestarts > 0 || r.Save
 // UnlimitedRestarts is a value of MaxRestarts. It stands for any number of restarts.
 const UnlimitedRestarts = math.MaxInt
 
-// An EndKind says in which way an attempt (one run of all ranks) has ended. Whether the job is restarted depends on
-// the EndKind (rule SV-1).
+// An EndKind says how an attempt (one run of all ranks) has ended. Whether the job is restarted depends on the EndKind
+// (rule SV-1).
 type EndKind string
 
 // These are the kinds that --restart-on can name. An attempt that ends in any other way, such as by ^C, is
@@ -56,8 +56,8 @@ func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 // EndKinds lists the kinds of ends that --restart-on can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}
 
-// AppliesTo reports whether a job is to be restarted after an attempt that ended in this way, provided that
-// restarts are left. code is the exit code; it is used only for EndByExitCode.
+// AppliesTo reports whether a job is to be restarted after an attempt that ended in this way, provided that the maximum
+// number of restarts has not been reached. code is the exit code; it is used only for EndByExitCode.
 func (r RestartPolicy) AppliesTo(kind EndKind, code int) bool {
 	return slices.Contains(r.On, kind) && (kind != EndByExitCode || r.Codes == nil || slices.Contains(r.Codes, code))
 }

@@ -63,7 +63,7 @@ type Exit struct {
 	LibraryFault    string // a known fault of its MPI library that can make it wait forever (package mpifault); empty: none
 }
 
-// A PMIState says how far a rank has come in its use of PMI.
+// A PMIState says how far a rank has progressed in its use of PMI.
 type PMIState int8
 
 // These are the PMI states of a rank.
@@ -107,7 +107,7 @@ func truncate(word string) string {
 // connected, the program is an MPI program.
 func (r RankState) HasConnected() bool { return r.PMI != PMIUnused }
 
-// NotConnected is the text for the phase of a rank that should have initialized PMI but has not.
+// NotConnected describes the phase of a rank that should have initialized PMI but has not.
 const NotConnected = "not yet connected"
 
 // Describe returns a text that says what the rank is doing. connected is true if any rank of the job has connected

@@ -171,7 +171,7 @@ type SetChoice struct {
 	WithoutSet bool            // no set fits the job, and it may run without one
 }
 
-// A ConsideredSet describes a node set as it was before the choice.
+// A ConsideredSet describes a node set as it was before any nodes were chosen.
 type ConsideredSet struct {
 	Name     string
 	Nodes    int

@@ -60,8 +60,8 @@ func (s SliceSetting) IsValid() bool {
 	return s == SliceSetting{} || allowed(s.Length) && allowed(s.Before)
 }
 
-// Text returns a text with the length. In a message, the text follows the node's name. It is empty if no
-// length is set.
+// Text describes the length. The result is meant to follow the node's name in a message. It is empty if no length is
+// set.
 func (s SliceSetting) Text() string {
 	if s.Length == 0 {
 		return ""
@@ -125,7 +125,7 @@ func (s NodeSettings) Lines() (lines []string) {
 	return lines
 }
 
-// CheckReason returns an error unless reason may be the reason of a drain. The reason must be one line of at most
+// CheckReason returns an error unless reason is a valid reason for a drain. A valid reason is one line of at most
 // MaxReason bytes.
 func CheckReason(reason string) error {
 	switch {
@@ -137,8 +137,8 @@ func CheckReason(reason string) error {
 	return nil
 }
 
-// CheckMembers returns an error unless names may be the Users or Groups of an Allow. kind says what they are, such
-// as "user".
+// CheckMembers returns an error unless names is a valid value for the Users or Groups field of an Allow. kind says what
+// they are, such as "user".
 func CheckMembers(kind string, names []string) error {
 	switch {
 	case names != nil && len(names) == 0:

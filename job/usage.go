@@ -6,7 +6,7 @@ import (
 )
 
 // A UsageSample is the resource usage of some processes at one moment. Mem is resident memory and VMem is address
-// space, both in bytes. CPU includes the CPU time of processes that have ended before.
+// space, both in bytes. CPU includes the CPU time of processes that have already ended.
 type UsageSample struct {
 	CPU       time.Duration
 	Mem, VMem int64
@@ -63,8 +63,8 @@ type JobUsage struct {
 	Job   UsageTotal
 }
 
-// SetExact replaces sampled values by the exact values that wait4(2) has returned for all processes. It sets the
-// times. It uses MaxRSS only as a lower bound for the memory.
+// SetExact replaces sampled values with the exact values that wait4(2) has returned for all processes. It overwrites
+// the times, but uses MaxRSS only as a lower bound for the memory.
 func (u *UsageTotal) SetExact(exact Usage) {
 	u.CPU = exact.CPU()
 	u.Mem, u.Wall = max(u.Mem, exact.MaxRSS), exact.Wall

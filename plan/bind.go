@@ -76,9 +76,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs returns busy with the addition of the CPUs that jobs outside this batch job have claimed, if
-// enough CPUs remain for demand slots. If too few CPUs remain, it returns busy unchanged. The node's ranks then
-// stay unbound, because they share CPUs with those jobs (rule RM-20).
+// avoidClaimedCPUs returns busy, extended by the CPUs that jobs outside this batch job have claimed, if enough CPUs
+// remain for demand slots. If too few CPUs remain, it returns busy unchanged. The node's ranks then stay unbound,
+// because they share CPUs with those jobs (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
@@ -102,9 +102,9 @@ func (n *candidate) claimedNote() job.Note {
 			n.Name, units, max(n.Slots, units), n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser)}
 }
 
-// cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns the
-// user's map if the cluster file allows that map on the node and the node has every number in the map (placement.md
-// 7.3). Otherwise it returns the node's own map. note says why a map of the user is ignored.
+// cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns the user's
+// map if the cluster file allows that map on the node and the node has every number in the map (placement.md 7.3).
+// Otherwise it returns the node's own map. If the user's map is ignored, note says why.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
@@ -125,9 +125,9 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	return s.req.CPUMap, job.Note{}
 }
 
-// bindRoundRobin assigns the free slots of a node to its ranks, in the order of the ranks. widths has the number of
-// slots for each rank. If the slots do not suffice, it starts again at the first slot. That happens if ranks share
-// CPUs, or if the host entry has more slots than the node has CPUs (placement.md 7.2).
+// bindRoundRobin assigns the free slots of a node to its ranks, in the order of the ranks. widths contains the number
+// of slots for each rank. If the slots do not suffice, bindRoundRobin starts again at the first slot. That happens if
+// ranks share CPUs, or if the host entry has more slots than the node has CPUs (placement.md 7.2).
 func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	free := n.sortUnsharedFirst(slots, pin.FreeSlots(slots, n.busy))
 	if len(free) == 0 {
@@ -156,8 +156,8 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it
-// shares CPUs with other jobs in turns), slots with few other gangs come first among these.
+// sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it shares
+// CPUs with other jobs in turns), then among these, slots that few other gangs use come first.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {

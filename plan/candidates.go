@@ -9,7 +9,7 @@ import (
 	"remshell/usererr"
 )
 
-// A candidate is a node of the host list, together with its probe and the rules that apply to the node. It does not
+// A candidate is a node in the host list, together with its probe and the rules that apply to the node. It does not
 // change while ranks are placed.
 type candidate struct {
 	job.Node
@@ -26,8 +26,8 @@ type candidate struct {
 	unboundByClaims  bool // its ranks are not bound: other jobs claim CPUs that the batch system granted to this one (RM-20)
 }
 
-// joinNames makes the candidates from the request and the results of the probes. If one machine has two names in
-// the request, the two become one candidate, and joinNames returns a note (rule HOST-8).
+// joinNames builds the candidates from the request and the results of the probes. If one machine has two names in the
+// request, the two become one candidate, and joinNames returns a note (rule HOST-8).
 func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	seen := make(map[string]int, len(snap.Nodes)) // index into snap.Nodes by name
 	for i, n := range snap.Nodes {

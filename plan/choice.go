@@ -125,8 +125,8 @@ func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 // waitHint is the first part of the hint for a job that could run later.
 const waitHint = "to wait: --wait; "
 
-// refuseSets returns the error for a job that could run on all candidates together but not on any node set.
-// delayed is true if the job waits for a set.
+// refuseSets returns the error for a job that could run on all candidates together but not on any node set. delayed is
+// true if the job waits for a node set.
 func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	set := &c.req.NodeSet
 	what := fmt.Sprintf("no %s:%s set", set.Policy, set.Attribute)
@@ -162,9 +162,9 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	return failed
 }
 
-// describeShortage returns a text that says why no node set can run the job, and for how many ranks there is room.
-// It describes the set with the largest capacity or, for the policy ANYOF, the union of all sets. capacity is a
-// format for the number of ranks, such as "at most %s".
+// describeShortage returns a text that says why no node set can run the job, and for how many ranks there is room. It
+// describes the set with the largest capacity or, for the policy ANYOF, the union of all sets. capacity is a format
+// string for the number of ranks, such as "at most %s".
 func (c *nodeChooser) describeShortage(capacity string) (shortage string, free int) {
 	if len(c.sets.Sets) == 0 {
 		return " (no node is in one)", 0

@@ -79,8 +79,9 @@ func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// chooseInPasses tries the possible choices of nodes in order. The first pass does not let ranks share CPUs. If
-// sharing is allowed, a second pass does. chooseInPasses returns true as soon as the job fits.
+// chooseInPasses tries the possible choices of nodes in order. The first pass does not let ranks share CPUs. If sharing
+// is allowed, a second pass does. chooseInPasses returns true as soon as the job fits. If waiting is true, it tries
+// only the best node set, without sharing.
 func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	if groups := c.chooseBySet(waiting); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
@@ -120,7 +121,7 @@ func (c *nodeChooser) mayShareCPUs() bool {
 	return !c.req.NoOversubscribe && (c.req.Overbook || c.req.ShareOwnCPUs || c.req.LocalOnly)
 }
 
-// collectNodes computes the capacity of each usable node and makes the node sets.
+// collectNodes computes the capacity of each usable node and forms the node sets.
 func (c *nodeChooser) collectNodes() {
 	c.nodes = distinctCandidates(c.entries, len(c.candidates))
 	empty := newPlacement(c.req, c.candidates, c.candidateOf, c.entries)
@@ -205,8 +206,8 @@ func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	return c.sets.Balance(members, ranks)
 }
 
-// chooseBySet returns the nodes that the policy of the node-set request chooses, provided that ranks do not
-// share CPUs. It returns nil if the job does not fit. If waiting is true, only the best set counts.
+// chooseBySet returns the nodes that the policy of the node-set request chooses, provided that ranks do not share CPUs.
+// It returns nil if the job does not fit. If waiting is true, it considers only the best node set.
 func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	s := c.req.NodeSet
 	switch {
@@ -269,9 +270,9 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members are those nodes
-// of the set that are candidates now, or nil if no set of the idle cluster could run the job. If a present set has
-// the same members, name is the name of the present set.
+// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members are those nodes of
+// the set that are candidates now, or nil if no set of the idle cluster could run the job. If one of the node sets
+// formed for the current cluster has the same members, name is the name of that set.
 func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	idle := c.whenIdle()
 	set, _ := idle.sets.ChooseOne()

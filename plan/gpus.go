@@ -54,7 +54,7 @@ func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 // gpuOption returns the option that requests n GPUs for each rank, for messages.
 func gpuOption(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuCapacity returns for how many ranks of an app the candidates of the app have free GPUs.
+// gpuCapacity returns the number of ranks of an app for which the app's candidates have enough free GPUs.
 func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	capacity := 0
 	for _, i := range a.candidates {

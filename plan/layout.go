@@ -94,8 +94,8 @@ func missingForLayout(n *candidate, w *requirement) string {
 	return ""
 }
 
-// takeSlots takes slots of candidate i for the next rank. If no slots are free, the rank gets slots that other
-// ranks use, too.
+// takeSlots takes slots of candidate i for the next rank. If no slots are free, the rank gets slots that other ranks
+// also use.
 func (l *layoutState) takeSlots(i, width int) {
 	take, ok := l.slotPools[i].TakeSlots(width, l.pprRounds)
 	if !ok {
@@ -168,7 +168,7 @@ type rankOrder struct {
 	mappedIndex int
 }
 
-// sortRanks returns the ranks with numbers from first on, in the order that --rank-by requires.
+// sortRanks returns the ranks, numbered from first, in the order that --rank-by requires.
 func (s *placement) sortRanks(first int) []rankOrder {
 	visit := make(map[int]int)     // order of the first rank, by candidate
 	local := make(map[int]int)     // ranks so far, by candidate

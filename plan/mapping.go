@@ -12,9 +12,9 @@ const mappingLimit = 673
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
 // Mapping returns the value of PMI_process_mapping for a group of ranks, which says which ranks share a node. node
-// has a label for the node of each rank; only the equality of labels matters. The result is "" if there are no
-// ranks, or if the value would be too long for clients. The server then replies "not found", which is correct but
-// slower for the clients. Format and algorithm are described in pmi-wire.md 3.1 and 3.2.
+// contains, for each rank, a label of the rank's node; only the equality of labels matters. The result is "" if there
+// are no ranks, or if the value would be too long for clients. The server then replies "not found", which is correct
+// but slower for the clients. Format and algorithm are described in pmi-wire.md 3.1 and 3.2.
 func Mapping(node []int) string {
 	if len(node) == 0 {
 		return ""
@@ -49,8 +49,8 @@ func renumber(node []int) []int {
 	return labels
 }
 
-// blocks combines labels to blocks. It first forms runs of equal labels. Then it combines runs of the same length
-// on successive nodes.
+// blocks groups labels into blocks. It first forms runs of equal labels. Then it combines runs of the same length on
+// successive nodes.
 func blocks(labels []int) []mappingBlock {
 	var bs []mappingBlock
 	for r := 0; r < len(labels); {

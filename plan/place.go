@@ -138,7 +138,7 @@ func (s *placement) placeRanks(area *eligibleNodes, a, n int) *Error {
 	return err
 }
 
-// placeByQuota places n ranks of app a. quota has the maximum number of ranks for each candidate.
+// placeByQuota places n ranks of app a. quota contains the maximum number of ranks for each candidate.
 func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	switch {
 	case s.req.RoundRobin:

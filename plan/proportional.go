@@ -103,9 +103,9 @@ func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []
 	}
 }
 
-// apportion divides n ranks in proportion to sizes, rounding by largest remainder. bounds has the maximum for each
-// share. If two remainders are equal, the one earlier in the list gets the rank (placement.md 5.4). The sum of
-// bounds must be at least n.
+// apportion divides n ranks in proportion to sizes, rounding by largest remainder. bounds contains the maximum for each
+// share. If two remainders are equal, the share that is earlier in the list gets the rank (placement.md 5.4). The sum
+// of bounds must be at least n.
 func apportion(n int, sizes, bounds []int) []int {
 	shares := make([]int, len(sizes))
 	open := make([]int, len(sizes)) // nodes that have not reached their bound
@@ -134,8 +134,8 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder adds the integer part of each open node's share to shares. The nodes with the largest
-// remainders get one rank more.
+// apportionRemainder adds the integer part of each open node's share to shares. The nodes with the largest remainders
+// get one more rank.
 func apportionRemainder(ranks, total int, open, sizes, shares []int) {
 	left := ranks
 	for _, i := range open {

@@ -265,8 +265,8 @@ func describeConfinement(n job.Node, reserve int) string {
 	return n.UsableCPUs(reserve).String()
 }
 
-// describeConfinements combines the texts of describeConfinement for several nodes to the end of a sentence. It
-// contains each reason only once.
+// describeConfinements combines the texts of describeConfinement for several nodes into the last part of a sentence.
+// Each reason appears only once.
 func (s *placement) describeConfinements(candidates []int) string {
 	var why strings.Builder
 	for _, g := range text.Groups(candidates, func(i int) (string, string) {

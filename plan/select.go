@@ -39,8 +39,8 @@ func requirementOf(req job.Request, app job.App) requirement {
 	return requirement{req.User, app.Features, app.ProbedFeatures, app.Arch, max(1, app.CPUsPerRank), app.CPUsPerRankOrigin, isExclusive(req), localOnly, localOnly && !req.Wait, req.Layout, gpusPerRank(app), req.Class, app.NUMA, req.Memory, req.HugePages == job.HugePagesRequired, req.Reserve, req.Gang}
 }
 
-// A nodeCheck is a reason for which a node may be rejected. Its function returns the text for the user, or ""
-// if the node is acceptable.
+// A nodeCheck is one possible reason to reject a node. Its function returns the reason in words for the user, or "" if
+// the node is acceptable.
 type nodeCheck struct {
 	code   string
 	reason func(s *candidate, w *requirement) string

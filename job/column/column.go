@@ -7,8 +7,8 @@ Package column defines the values that helpers report about running jobs for --p
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
 To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in
-doc/guide/sharing.md ("In these tables RANKS is ..."). Everything else, and the tests of the limits, are made from the
-row. Read gets the files of the node below Source.Root, and must not do any other input or output.
+doc/guide/sharing.md ("In these tables RANKS is ..."). Everything else, including the tests of the limits, is derived
+from the row. Read gets the files of the node below Source.Root, and must not do any other input or output.
 
 A value is a number. So a hostile helper can send neither text nor a number larger than Max.
 */

@@ -3,8 +3,8 @@ package column
 import "time"
 
 // State is the column with the state of a job's ranks, which is one of the values below. The state of a job is the
-// smallest state of its claims. If the state is not running, the command in the table of --ps begins with
-// "(suspended)" or "(idle)", and the JSON has "stopped" and "idle".
+// smallest state of its claims. If the state is not running, the command in the table of --ps begins with "(suspended)"
+// or "(idle)". The JSON shows the state in its fields "stopped" and "idle".
 var State = Column{Name: "state", Max: Idle, Read: readState, Combine: func(a, b int64) int64 { return min(a, b) }}
 
 // These are the values of State.
@@ -15,7 +15,7 @@ const (
 	Idle             // no rank is running (TRUST-16)
 )
 
-// minIdleAge is the minimum age of a claim without ranks that counts as idle. The ranks of a younger claim may not
+// minIdleAge is the minimum age at which a claim without ranks counts as idle. The ranks of a younger claim may not
 // have started yet.
 const minIdleAge = 10 * time.Second
 

@@ -29,7 +29,7 @@ func NewView(g job.Gang, with []job.GangJob) *View {
 	return v
 }
 
-// competitors returns the parties of the gangs in With. They do not contain the gang's own party.
+// competitors returns the parties of the gangs in With. The result does not include the gang's own party.
 func (v *View) competitors() (parties []int) {
 	for _, other := range v.With {
 		if other.Party != v.Party {

@@ -70,8 +70,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(c.Sets[set].Members)
 }
 
-// UsableMembers returns those of members, which are the nodes of one set, that the job may use. It returns nil if
-// these nodes cannot run the job.
+// UsableMembers returns the members that the job may use. members are the nodes of one set. It returns nil if these
+// nodes cannot run the job.
 func (c *Chooser) UsableMembers(members []int) []int {
 	switch {
 	case !c.HoldsRanks(members, c.Ranks):
@@ -154,9 +154,9 @@ func (c *Chooser) OrderForSharing() []int {
 	return order
 }
 
-// narrowByPriority returns those of members, the nodes of the chosen set, that remain after applying the
-// priority of the request. AFFINITY removes nodes to avoid, and MINLOSS removes nodes that are faster than
-// needed. If the remaining nodes cannot run the job, it returns all members.
+// narrowByPriority returns the members that remain after applying the priority of the request. members are the nodes of
+// the chosen set. AFFINITY removes nodes to avoid, and MINLOSS removes nodes that are faster than needed. If the
+// remaining nodes cannot run the job, it returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

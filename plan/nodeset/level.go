@@ -36,8 +36,7 @@ const (
 // Keys lists the keys of all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults returns l with values that l lacks taken from weaker. Both levels must be of the same kind of
-// source.
+// WithDefaults returns l with its missing values taken from weaker. Both levels must be of the same kind of source.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {

@@ -72,7 +72,7 @@ func (n Number) String() string {
 	return text + "." + strings.TrimRight(decimals, "0")
 }
 
-// A Tolerance says by how much the numbers in a node set may exceed the smallest number of the set. It is in
+// A Tolerance says by how much the numbers in a node set may exceed the smallest number of the set. It is expressed in
 // millionths of the smallest number, and at most MaxTolerance.
 type Tolerance int64
 

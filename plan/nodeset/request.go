@@ -164,7 +164,7 @@ func IsLabel(text string) bool {
 	return text != "" && len(text) <= maxLabel && !strings.ContainsFunc(text, func(c rune) bool { return !isLabelRune(c) || c == '*' || c == '?' })
 }
 
-// parseNumber parses a number, which may have one of the units that this kind of attribute has.
+// parseNumber parses a number, which may have one of the units of this kind of attribute.
 func (k Kind) parseNumber(text string) (Number, bool) {
 	digits := strings.TrimRight(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 	each, known := k.Units[strings.ToUpper(text[len(digits):])]

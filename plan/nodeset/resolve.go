@@ -45,9 +45,9 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 	return s, s.setModifiers(tolerance, priority, strongest)
 }
 
-// setModifiers sets the tolerance and the priority of the node-set request. Not every tolerance or priority is
-// possible with every attribute. A value of the class or cluster that is impossible with a request from another
-// level is ignored. Any other impossible value is an error.
+// setModifiers sets the tolerance and the priority of the node-set request. Not every tolerance or priority is possible
+// with every attribute. A value from the class or cluster that is impossible with a request from another level is
+// ignored. Any other impossible value is an error.
 func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []levelValue[Priority], strongest int) error {
 	tolerance, err := suitableValues(tolerance, strongest, s.toleranceMisfit)
 	if err != nil {

@@ -60,8 +60,8 @@ func newNumberLine(nodes []Node) numberLine {
 	return l
 }
 
-// setOf returns the node set of the nodes whose numbers are from first to last. t is the tolerance by which numbers
-// may exceed last.
+// setOf returns the node set of the nodes whose numbers are between first and last, inclusive. t is the tolerance by
+// which numbers may exceed last.
 func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	low, _ := slices.BinarySearch(l.values, first)
 	high, _ := slices.BinarySearchFunc(l.values, last, func(v, last Number) int {
@@ -74,7 +74,7 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the index after those nodes that have the lowest numbers. values is how many different numbers
+// endOf returns the index after the last of the nodes with the lowest numbers. values says how many different numbers
 // count as lowest.
 func (l *numberLine) endOf(values int) int {
 	if values == 0 {

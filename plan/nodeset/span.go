@@ -2,7 +2,7 @@ package nodeset
 
 import "slices"
 
-// A Part is one of several node sets among which a job is divided, with those members of the set that the job uses.
+// A Part is one of several node sets among which a job is divided, with the members of the set that the job uses.
 type Part struct {
 	Set     int
 	Members []int
@@ -91,8 +91,8 @@ func (c *Chooser) spanOver(sets []int, k int) (parts []Part) {
 	return parts
 }
 
-// membersForPart returns those members of a set that no other part uses. It returns nil if these members cannot run
-// the given number of ranks.
+// membersForPart returns the members of a set that no other part uses. It returns nil if these members cannot run the
+// given number of ranks.
 func (c *Chooser) membersForPart(set, ranks int, isUsed []bool) []int {
 	members := slices.DeleteFunc(slices.Clone(c.Sets[set].Members), func(i int) bool { return isUsed[i] })
 	if !c.holdsRanks(members, c.capacityOf(members), ranks) {

@@ -136,8 +136,8 @@ type Verdict struct {
 	MayOpenLater bool   // it might be allowed if all sizes were known
 }
 
-// JudgeGates decides, for each region of the domain, whether a job may use it. sizes has the numbers of CPUs
-// of the regions, in the order of the domain.
+// JudgeGates decides, for each region of the domain, whether a job may use it. sizes contains the number of CPUs of
+// each region, in the order of the domain.
 func (d Domain) JudgeGates(request GateRequest, sizes []Size) []Verdict {
 	verdicts := make([]Verdict, len(d.regions))
 	var before Size
@@ -177,8 +177,8 @@ func judgeGate(r *job.Region, request GateRequest, precedingSize Size) Verdict {
 	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
 }
 
-// JudgeWithoutSizes decides which regions a job may use as long as the sizes of the regions are unknown. A
-// Verdict with MayOpenLater may change when they are known.
+// JudgeWithoutSizes decides which regions a job may use while the sizes of the regions are unknown. A Verdict with
+// MayOpenLater may change when they are known.
 func (d Domain) JudgeWithoutSizes(request GateRequest) []Verdict {
 	sizes := make([]Size, len(d.regions))
 	for i := range sizes {
