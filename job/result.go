@@ -110,8 +110,8 @@ func (r RankState) HasConnected() bool { return r.PMI != PMIUnused }
 // NotConnected describes the phase of a rank that should have initialized PMI but has not.
 const NotConnected = "not yet connected"
 
-// Describe returns a text that says what the rank is doing. connected is true if any rank of the job has connected
-// to its helper.
+// Describe returns a phrase that says what the rank is doing. connected is true if any rank of the job has connected to
+// its helper.
 func (r RankState) Describe(connected bool) string {
 	switch {
 	case r.Phase != "running":

@@ -89,8 +89,8 @@ func (d Drain) Text() string {
 	return words
 }
 
-// Text returns a text that says which ranks a node may start. It is meant to follow the node's name in a message.
-// It is "" if the node may start all ranks.
+// Text returns a phrase that says which ranks a node may start. It is meant to follow the node's name in a message. It
+// is "" if the node may start all ranks.
 func (a Allow) Text() string {
 	var who, parts []string
 	if a.Users != nil {
@@ -111,7 +111,7 @@ func (a Allow) Text() string {
 	return "runs " + strings.Join(parts, ", ") + " (mpijob allow)"
 }
 
-// Lines returns a text for each setting that is in effect. Each text is meant to follow the node's name in a
+// Lines returns a phrase for each setting that is in effect. Each phrase is meant to follow the node's name in a
 // message.
 func (s NodeSettings) Lines() (lines []string) {
 	if s.IsDrained() {

@@ -59,7 +59,7 @@ var signals = [...]struct{ name, text string }{
 
 func (s Signal) hasName() bool { return s > 0 && int(s) < len(signals) }
 
-// String returns the name of the signal as in kill(1), such as "SIGTERM". It returns a text such as "signal 34" if
+// String returns the name of the signal as in kill(1), such as "SIGTERM". It returns a string such as "signal 34" if
 // the signal has no name.
 func (s Signal) String() string {
 	if s.hasName() {
@@ -68,8 +68,8 @@ func (s Signal) String() string {
 	return fmt.Sprint("signal ", int(s))
 }
 
-// Description returns the meaning of the signal, such as "Segmentation fault". It returns a text such as "Signal
-// 34" if the signal has no name.
+// Description returns the meaning of the signal, such as "Segmentation fault". It returns a string such as "Signal 34"
+// if the signal has no name.
 func (s Signal) Description() string {
 	if s.hasName() {
 		return signals[s].text

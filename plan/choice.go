@@ -162,7 +162,7 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	return failed
 }
 
-// describeShortage returns a text that says why no node set can run the job, and for how many ranks there is room. It
+// describeShortage returns a phrase that says why no node set can run the job, and for how many ranks there is room. It
 // describes the set with the largest capacity or, for the policy ANYOF, the union of all sets. capacity is a format
 // string for the number of ranks, such as "at most %s".
 func (c *nodeChooser) describeShortage(capacity string) (shortage string, free int) {
@@ -181,8 +181,8 @@ func (c *nodeChooser) describeShortage(capacity string) (shortage string, free i
 	return c.describeShortageOf("largest: "+largest.Name, largest.Members, capacity)
 }
 
-// describeShortageOf returns a text that says why the nodes in members cannot run the job, and for how many ranks
-// there is room on them. If the capacity of the nodes is large enough, the text gives another reason, for example
+// describeShortageOf returns a phrase that says why the nodes in members cannot run the job, and for how many ranks
+// there is room on them. If the capacity of the nodes is large enough, the phrase gives another reason, for example
 // that the nodes are not neighbors.
 func (c *nodeChooser) describeShortageOf(name string, members []int, capacity string) (shortage string, free int) {
 	if len(members) == 0 {

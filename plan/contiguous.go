@@ -133,7 +133,7 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 // maxBlockingJobs is the maximum number of jobs that an error about blocked nodes names.
 const maxBlockingJobs = 8
 
-// blockingJobs returns a text that names the jobs which occupy the most nodes of a line, and says whether each job
+// blockingJobs returns a phrase that names the jobs which occupy the most nodes of a line, and says whether each job
 // can be moved (survive.md SV-18). movable is the first job that can be moved, or "".
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {

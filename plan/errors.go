@@ -78,8 +78,8 @@ func FoldReasons(rejected []job.Note) []string {
 	return lines
 }
 
-// reasonText returns the text of a reason for people. Most texts are complete; for the others it adds the
-// code in front.
+// reasonText returns a reason in words for people. Most texts are understandable by themselves; reasonText adds the
+// code in front of the others.
 func reasonText(code, text string) string {
 	if text == notProbed {
 		return "it was " + text

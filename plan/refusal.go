@@ -176,8 +176,8 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	return failed
 }
 
-// listNumbers returns a text with numbers in ascending order. If there are more than 12, it contains only the
-// first ten and the last.
+// listNumbers formats numbers in ascending order. If there are more than 12, it contains only the first ten and the
+// last.
 func listNumbers(descending []int) string {
 	const most = 12
 	var words []string
@@ -190,8 +190,8 @@ func listNumbers(descending []int) string {
 	return strings.Join(words, ", ") + " ranks"
 }
 
-// describeExcess returns a text that says how many ranks do not fit. If the job has several apps, it names
-// the program.
+// describeExcess returns a phrase that says how many ranks do not fit. If the job has several apps, it names the
+// program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	text := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
@@ -203,7 +203,7 @@ func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	return text + a.describeThreads() + " do not fit"
 }
 
-// describeLimits returns a text about limits, other than CPUs, on the numbers of ranks on candidates, such as
+// describeLimits returns a phrase about limits, other than CPUs, on the numbers of ranks on candidates, such as
 // "maxproc allows 2 on n4".
 func (s *placement) describeLimits(a *eligibleNodes) string {
 	type cause struct {
@@ -223,7 +223,7 @@ func (s *placement) describeLimits(a *eligibleNodes) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeThreads returns a text that says how many CPUs each rank needs, and which option has requested this. It
+// describeThreads returns a phrase that says how many CPUs each rank needs, and which option has requested this. It
 // returns "" if each rank needs one CPU.
 func (a *eligibleNodes) describeThreads() string {
 	switch {
@@ -255,9 +255,9 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 		verb, allowed, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
 }
 
-// describeConfinement returns a text that says why ranks cannot use some cores of a node, for example because
-// mpiexec runs under taskset or in a batch job. It returns "" if all cores are usable or the user has written a
-// number of slots. reserve is the number of cores that the job leaves free.
+// describeConfinement returns a phrase that says why ranks cannot use some cores of a node, for example because mpiexec
+// runs under taskset or in a batch job. It returns "" if all cores are usable or the user has written a number of
+// slots. reserve is the number of cores that the job leaves free.
 func describeConfinement(n job.Node, reserve int) string {
 	if n.Slots > 0 {
 		return ""
@@ -265,7 +265,7 @@ func describeConfinement(n job.Node, reserve int) string {
 	return n.UsableCPUs(reserve).String()
 }
 
-// describeConfinements combines the texts of describeConfinement for several nodes into the last part of a sentence.
+// describeConfinements combines the phrases of describeConfinement for several nodes into the last part of a sentence.
 // Each reason appears only once.
 func (s *placement) describeConfinements(candidates []int) string {
 	var why strings.Builder

@@ -30,8 +30,8 @@ func (s *candidate) applySlotRules(req job.Request) {
 // slotsAreThreads reports whether a slot of this node is a hardware thread and not a core.
 func (s *candidate) slotsAreThreads() bool { return s.CountThreads || s.CountedHWThreads != 0 }
 
-// unitsInMapOrder returns all units (cores, or hardware threads if slots are threads) in the order of a
-// CPU map. It includes the reserved ones.
+// unitsInMapOrder returns all units (cores, or hardware threads if slots are threads) in the order of a CPU map. The
+// result includes reserved units.
 func (s *candidate) unitsInMapOrder(cpuMap []int) []pin.Unit {
 	units := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), cpuMap)
 	if s.CountedHWThreads != 0 {

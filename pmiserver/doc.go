@@ -1,13 +1,11 @@
 /*
-Package pmiserver serves PMI-1 and PMI-2 to the ranks of one node, and exchanges the keys
-that ranks put between the nodes of a job.
+Package pmiserver serves PMI-1 and PMI-2 to the ranks of one node. It also exchanges, between the nodes of a job, the
+keys that ranks put.
 
-Each rank holds one end of a stream. The rank sends requests and the server replies; the rank
-always sends first. The server keeps the rank's puts on the node. When the last local rank
-enters the barrier, the puts travel as one opaque blob to the fence coordinator in mpiexec
-(package fence lists who calls whom on the way).
-The coordinator sends the blobs of all nodes to all nodes. Then each server releases its
-ranks, and answers every get from its own copy.
+Each rank holds one end of a stream. The rank sends requests and the server replies; the rank always sends first. The
+server keeps the rank's puts on the node. When the last local rank enters the barrier, the puts travel as one opaque
+blob to the fence coordinator in mpiexec (package fence lists the calls). The coordinator sends the blobs of all nodes
+to all nodes. Then each server releases its ranks, and answers every get from its own copy.
 
 	rank 0     rank 1             Server (helper)              Coordinator (mpiexec)
 	  | init ---------------------> |                              |

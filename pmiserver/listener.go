@@ -109,10 +109,9 @@ func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	return l.AddPending(conn).Serve(ctx)
 }
 
-// AddPending registers a connection that has not sent its ID yet. If there are too many, it closes the
-// oldest. The order of calls decides which connection is the oldest, so AddPending should be called by the
-// accept loop and not by the goroutines that serve connections. Each PendingConn must be served; otherwise it
-// counts for ever.
+// AddPending registers a connection that has not sent its ID yet. If there are too many, it closes the oldest. The
+// order of calls decides which connection is the oldest, so AddPending should be called by the accept loop and not by
+// the goroutines that serve connections. Each PendingConn must be served; otherwise it counts as pending forever.
 func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	n := &PendingConn{listener: l, conn: conn}
 	l.mu.Lock()
@@ -212,8 +211,8 @@ type PendingConn struct {
 	refusal  string // the reply to send if the connection is refused
 }
 
-// sendRefusal sends a refusal to the client, in the PMI version that the client uses. It waits at most
-// refusalTimeout.
+// sendRefusal tells the client, in the PMI version that the client uses, that the connection is rejected. It waits for
+// at most refusalTimeout.
 func (n *PendingConn) sendRefusal() {
 	timeout := time.AfterFunc(refusalTimeout, func() { n.conn.Close() })
 	defer timeout.Stop()

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// maxLine is the largest length of a line in bytes (pmi-wire.md 6.4).
+// maxLine is the maximum length of a line in bytes (pmi-wire.md 6.4).
 const maxLine = 64 << 10
 
 // These are errors in the data that a client sends.
@@ -86,8 +86,8 @@ func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	return line, nil
 }
 
-// nextFrame returns the body of the next frame, or nil if the frame is not complete. A frame consists of a
-// length of six bytes, padded on either side, and a body of that length (pmi-wire.md 4.1).
+// nextFrame returns the body of the next frame, or nil if the frame is not complete. A frame consists of a length of
+// six bytes, which may be padded on either side, and a body of that length (pmi-wire.md 4.1).
 func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	const prefix = 6
 	digits := bytes.Trim(rest[:min(len(rest), prefix)], " ")

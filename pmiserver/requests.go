@@ -8,7 +8,7 @@ import (
 // rankSession implements pmiversion.Session.
 var _ pmiversion.Session = (*rankSession)(nil)
 
-// maxSpawns is the largest number of spawn requests of a rank that may be in progress. Known clients have far
+// maxSpawns is the maximum number of spawn requests of a rank that may be in progress. Known clients have far
 // fewer.
 const maxSpawns = 16
 

@@ -262,7 +262,7 @@ func (s *Server) SetDeadRanks(ranks []int) {
 	s.deadRanks.Store(&dead)
 }
 
-// maxDeadRanksBytes is the largest size of the list of dead ranks, in bytes. libpmi reads lines of at most
+// maxDeadRanksBytes is the maximum size of the list of dead ranks, in bytes. libpmi reads lines of at most
 // 1,024 bytes, of which 64 are enough for the rest of the reply.
 const maxDeadRanksBytes = pmi1.MaxValue - 64
 

@@ -164,7 +164,7 @@ func (c *rankSession) setState(state State) {
 	c.server.reportState(c.Number, from, state)
 }
 
-// maxUnreadBytes is the largest number of bytes of replies that a client may leave unread while it sends more
+// maxUnreadBytes is the maximum number of bytes of replies that a client may leave unread while it sends more
 // requests. Bytes in the socket's buffer do not count.
 const maxUnreadBytes = 1 << 20
 

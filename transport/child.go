@@ -40,7 +40,7 @@ func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 // Route returns RouteLocal, for any host.
 func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 
-// RouteLocal is the text that Route returns for this machine.
+// RouteLocal is the value that Route returns for this machine.
 const RouteLocal = "this machine"
 
 // CheckLocalHelper checks the path of mpiexec that the user has given for this machine. It returns an error if the

@@ -140,7 +140,7 @@ func withLastLine(text, stderr string) string {
 	return text
 }
 
-// waitErrorText returns the text for an error that exec.Cmd.Wait has returned.
+// waitErrorText returns a message for an error that exec.Cmd.Wait has returned.
 func waitErrorText(err error) string {
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) {
@@ -152,8 +152,8 @@ func waitErrorText(err error) string {
 // maxSignal is the highest signal number of Linux (signal(7)).
 const maxSignal = 64
 
-// exitText returns a text that explains a program's exit code. A code above 128 stands for a signal, because
-// shells and a helper's reaper report signals in this way.
+// exitText returns a phrase that explains a program's exit code. A code above 128 stands for a signal, because shells
+// and a helper's reaper report signals in this way.
 func exitText(code int) string {
 	if signal := code - 128; 0 < signal && signal <= maxSignal {
 		return fmt.Sprintf("killed by signal %d", signal)

@@ -47,7 +47,7 @@ func (s *SSH) Route(host Host) (string, error) {
 	return text + " as " + t.User + routeText(t), nil
 }
 
-// routeText returns a text about the proxy command or jump hosts of a target.
+// routeText returns a phrase about the proxy command or jump hosts of a target.
 func routeText(t sshx.Target) string {
 	if t.ProxyCommand != "" {
 		return " through " + t.ProxyCommand

@@ -13,8 +13,8 @@ var startupFiles = map[string]string{
 	"zsh":  "~/.zshenv",
 }
 
-// StartupFile returns a text that names the file which a login shell reads first. shell is the user's login shell
-// on this machine. The login shell on the host is unknown, but usually it is the same shell.
+// StartupFile returns a phrase that names the file that a login shell reads first. shell is the user's login shell on
+// this machine. The login shell on the host is unknown, but usually it is the same shell.
 func StartupFile(shell string) string {
 	name := path.Base(shell)
 	if file := startupFiles[name]; file != "" {

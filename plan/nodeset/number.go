@@ -25,7 +25,7 @@ func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneU
 // which may have more decimals.
 func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
-// NumberFault returns a text that says why a decimal number cannot be converted to a Number.
+// NumberFault returns a phrase that says why a decimal number cannot be converted to a Number.
 func NumberFault(text string) string {
 	whole, decimals, _ := strings.Cut(text, ".")
 	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {

@@ -64,7 +64,7 @@ func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []lev
 	return nil
 }
 
-// toleranceMisfit returns "" if the tolerance t is possible for the request. Otherwise it returns a text that says
+// toleranceMisfit returns "" if the tolerance t is possible for the request. Otherwise it returns a phrase that says
 // which tolerance is allowed.
 func (s *Setting) toleranceMisfit(t Tolerance) string {
 	if s.Policy == "" || s.Attribute == ProcSpeed || t == 0 {
@@ -73,8 +73,8 @@ func (s *Setting) toleranceMisfit(t Tolerance) string {
 	return "0: a tolerance is for " + ProcSpeed
 }
 
-// priorityMisfit returns "" if the priority p is possible for the request. Otherwise it returns a text that says
-// for which attributes p is allowed.
+// priorityMisfit returns "" if the priority p is possible for the request. Otherwise it returns a phrase that says for
+// which attributes p is allowed.
 func (s *Setting) priorityMisfit(p Priority) string {
 	speeds := s.Policy == "" || s.Attribute == ProcSpeed
 	switch {
@@ -117,7 +117,7 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 }
 
 // suitableValues returns those values of a modifier that are possible for the request. mismatch returns "" for a
-// possible value, and otherwise a text that says what is allowed.
+// possible value, and otherwise a phrase that says what is allowed.
 func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) string) (suitable []levelValue[T], err error) {
 	for _, v := range all {
 		allowed := mismatch(v.value)

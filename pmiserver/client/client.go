@@ -114,8 +114,8 @@ func (c *Client) requestNumber(request, answer, key string) (int, error) {
 // RankAndSize is the number of a rank and the size of its group.
 type RankAndSize struct{ Rank, Size int }
 
-// Acknowledge sends initack with the client's PMI_ID. A client that has connected by PMI_PORT must call it
-// before Init.
+// Acknowledge sends initack with the client's PMI_ID. A client that has connected through PMI_PORT must call it before
+// Init.
 func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	if _, err := c.roundTripChecked("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
 		return p, err
@@ -220,8 +220,8 @@ type Program struct {
 	Info  [][2]string // pairs of key and value
 }
 
-// Spawn requests the start of programs. preputs are pairs that the programs find in their key-value space.
-// The error says why the programs were not started.
+// Spawn requests the start of programs. preputs are key-value pairs that the started programs find in their key-value
+// space. The error says why the programs were not started.
 func (c *Client) Spawn(preputs [][2]string, programs ...Program) error {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "%s=%v\n", key, value) }

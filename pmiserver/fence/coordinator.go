@@ -32,7 +32,7 @@ type Coordinator struct {
 	err        error // the error given to Fail
 }
 
-// A group has the nodes on which ranks of a group run, and the ranks that can no longer enter a fence.
+// A group contains the nodes on which ranks of a group run, and the ranks that can no longer enter a fence.
 type group struct {
 	nodes     []int         // in the caller's numbering
 	index     map[int]int   // node to its index in nodes
@@ -52,12 +52,12 @@ type fence struct {
 	givenUp     bool // given up, and kept until all nodes know
 }
 
-// maxFenceBytes is the largest number of bytes that are exchanged in one fence. A group may store the same
+// maxFenceBytes is the maximum number of bytes that are exchanged in one fence. A group may store the same
 // number of bytes on a node, and a message to a node can contain that number.
 const maxFenceBytes = 1<<30 - 1<<24
 
-// maxOpenBytes is the largest memory, in bytes, of all fences that are not complete, including bookkeeping.
-// The limit is needed because nodes may open any number of fences (rule TRUST-29).
+// maxOpenBytes is the maximum memory, in bytes, of all fences that are not complete, including bookkeeping. The limit
+// is needed because nodes may open any number of fences (rule TRUST-29).
 const maxOpenBytes = 1 << 30
 
 // Completed is the result of a fence that all nodes have joined.
@@ -71,9 +71,8 @@ func NewCoordinator() *Coordinator {
 	return &Coordinator{groups: make(map[string]*group), open: make(map[ID]*fence)}
 }
 
-// AddGroup adds a group of ranks, which may then join fences. nodeOf has the node of each rank. nodes has
-// each node once, in the order in which results contain the blobs of nodes. The Coordinator keeps both
-// slices.
+// AddGroup adds a group of ranks, which may then join fences. nodeOf contains the node of each rank. nodes contains
+// each node once, in the order in which results contain the blobs of nodes. The Coordinator keeps both slices.
 func (c *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
 	g := &group{nodes: nodes, nodeOf: nodeOf, index: make(map[int]int, len(nodes)), leftRanks: make(map[int][]int)}
 	for i, node := range nodes {
@@ -246,7 +245,7 @@ func (f *fence) overheadBytes(id ID) int {
 	return size
 }
 
-// findFence returns the open fence with an ID. If there is none, it creates one.
+// findFence returns the open fence with the given ID. If there is none, it creates one.
 func (c *Coordinator) findFence(id ID) (*fence, error) {
 	if f := c.open[id]; f != nil {
 		return f, nil
@@ -316,7 +315,7 @@ func (f *fence) joinNode(node int, blob []byte) error {
 	return nil
 }
 
-// partOf returns those members that belong to a group, or nil if there are none.
+// partOf returns the members that belong to a group, or nil if there are none.
 func (f *fence) partOf(group string) *part {
 	for i := range f.parts {
 		if f.parts[i].group == group {

@@ -28,10 +28,10 @@ node, Local does not call the Exchanger.
 Each node joins a fence once: its last local rank starts the exchange. mpiexec encodes the result
 once, and each node decodes it once. This package does not decode the blobs.
 
-Every node receives the same blobs in the same order, with its own among them. A reply without the node's own blob
-would be smaller by 1/N (for 1,000 nodes of 64 ranks, by one of 1,000 blobs of 6 kB), but would be different for
-each node. So mpiexec encodes and compresses one reply and sends the same bytes to all nodes, and a key put on two
-nodes has the same value everywhere. The coordinator holds each blob once, for any number of nodes. If no node has
-contributed any bytes, the reply has no blobs.
+Every node receives the same blobs in the same order, including its own. A reply without the node's own blob would be
+smaller by 1/N (for 1,000 nodes of 64 ranks, by one of 1,000 blobs of 6 kB), but would be different for each node. So
+mpiexec encodes and compresses one reply and sends the same bytes to all nodes, and a key put on two nodes has the same
+value everywhere. The coordinator holds each blob once, for any number of nodes. If no node has contributed any bytes,
+the reply has no blobs.
 */
 package fence

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// An ID names a fence: its kind, its members, and the number of earlier fences of the same kind and
-// members. As text:
+// An ID names a fence: its kind, its members, and the number of earlier fences of the same kind and members. Its text
+// form is:
 //
 //	id      = [kind ["." tag] ":"] members "/" number
 //	tag     = 16 hex digits                         for kinds with a tag

@@ -10,9 +10,9 @@ import (
 
 // An Exchanger exchanges the blobs of one node with the other nodes of a fence. In a helper it is rpc.Fences.
 //
-// Exchange takes this node's blob, and returns the blobs of all nodes, in the same order on every node. all is empty
-// if no node brought any bytes. Exchange returns when every node has called it with the same id. mine passes to the
-// Exchanger, and all to the caller. Other nodes may share the blobs, so nobody may change them.
+// Exchange takes this node's blob, and returns the blobs of all nodes, in the same order on every node. all is empty if
+// no node contributed any bytes. Exchange returns when every node has called it with the same id. After the call, mine
+// belongs to the Exchanger, and all to the caller. Other nodes may share the blobs, so the blobs must not be changed.
 //
 // A fence may be given up before all nodes have joined. Then Exchange returns ErrGivenUp. The nodes that have not
 // called Exchange are notified, and call GiveUp instead. So each node calls one of the two.
@@ -27,9 +27,9 @@ type Exchanger interface {
 // ErrGivenUp is returned by Exchange when the fence was given up.
 var ErrGivenUp = errors.New("the PMI fence was canceled")
 
-// A Local carries out fences on one node, one fence after the other, for those members that run there. Its
-// fields must be set before the first call of Enter. The methods may be called from any goroutine. Arguments
-// named rank are indexes into Ranks.
+// A Local carries out fences on one node, one fence after the other, for the members that run there. Its fields must be
+// set before the first call of Enter. The methods may be called from any goroutine. Arguments named rank are indexes
+// into Ranks.
 type Local struct {
 	Kind       Kind
 	Members    Members
@@ -194,7 +194,7 @@ func (l *Local) RankReturned(rank int) {
 	l.member(rank).left = false
 }
 
-// Close ends the work of the Local. From then on, it releases no ranks and reports nothing.
+// Close stops the Local. From then on, it releases no ranks and reports nothing.
 func (l *Local) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,8 +223,7 @@ func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	})
 }
 
-// takeBlobs joins the blobs of the local ranks in the order of the ranks. It also returns the ID of the
-// fence.
+// takeBlobs concatenates the blobs of the local ranks in the order of the ranks. It also returns the ID of the fence.
 func (l *Local) takeBlobs() (id ID, blob []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

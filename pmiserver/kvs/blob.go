@@ -35,7 +35,7 @@ func countPairs(blob []byte) (n int, err error) {
 	return n, nil
 }
 
-// cutPair splits the first pair off a blob that is not empty.
+// cutPair splits the first pair off a non-empty blob.
 func cutPair(blob []byte) (key, value, rest []byte, err error) {
 	if key, rest, err = cutField(blob); err != nil {
 		return nil, nil, nil, err

@@ -14,7 +14,7 @@ A blob holds the pairs that the ranks of one node bring to a fence:
 
 	blob = *pair        pair = uvarint(len key) key  uvarint(len value) value
 
-Two blobs, concatenated, are a blob. An empty blob is normal: before most barriers no rank puts.
+The concatenation of two blobs is also a blob. An empty blob is normal: before most barriers no rank puts.
 */
 package kvs
 
@@ -28,7 +28,7 @@ const (
 	PairCost = 64      // estimated memory of a pair without its bytes
 )
 
-// MaxKeys is the largest number of keys that a rank may put between two barriers. Known clients put far
+// MaxKeys is the maximum number of keys that a rank may put between two barriers. Known clients put far
 // fewer.
 const MaxKeys = 1 << 16
 
@@ -73,5 +73,5 @@ func (s *Store) AddPending(bytes int) bool {
 	return true
 }
 
-// SubtractPending subtracts bytes that AddPending or View.Put has counted before.
+// SubtractPending subtracts bytes that AddPending or View.Put has counted.
 func (s *Store) SubtractPending(bytes int) { s.pending.Add(-int64(bytes)) }

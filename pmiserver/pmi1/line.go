@@ -15,9 +15,9 @@ func commandName(line []byte) []byte {
 	return name
 }
 
-// Parse splits a request into fields (pmi-wire.md 2.2). Values of the keys in lastFields may contain
-// anything, even spaces. Each such value ends at the next of these keys, the last one at the end of
-// the line. Words without "=" or without a key are ignored.
+// Parse splits a request into fields (pmi-wire.md 2.2). Values of the keys in lastFields may contain anything, even
+// spaces. Each such value ends at the next of these keys, and the last value ends at the end of the line. Words without
+// "=" or without a key are ignored.
 func Parse(a *pmiversion.Fields, line []byte, lastFields []string) {
 	*a = (*a)[:0]
 	for i := len(lastFields) - 1; i >= 0; i-- {

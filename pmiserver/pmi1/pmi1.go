@@ -1,6 +1,6 @@
-// Package pmi1 is PMI-1, which all MPI libraries of the MPICH family use. A request is a line
-// "cmd=NAME key=value ...", and has a reply. pmi-wire.md of the specification describes the protocol.
-// Section numbers in comments are those of pmi-wire.md.
+// Package pmi1 implements PMI-1, which all MPI libraries of the MPICH family use. A request is a line "cmd=NAME
+// key=value ...", and gets a reply. pmi-wire.md of the specification describes the protocol. Section numbers in
+// comments are those of pmi-wire.md.
 package pmi1
 
 import (
@@ -22,7 +22,7 @@ type Conversation struct {
 	indexedKeys []string          // the keys that getbyidx iterates over
 }
 
-// MaxValue is the largest length of a value, in bytes, that the server announces to clients.
+// MaxValue is the maximum length of a value, in bytes, that the server announces to clients.
 const MaxValue = 1024
 
 // New returns the conversation of a rank that has sent nothing yet.
@@ -55,8 +55,8 @@ type commandRule struct {
 	handle     func(*Conversation)
 }
 
-// requests has the requests of PMI-1 by name, in the order of pmi-wire.md 2.5 and 2.9. Spawn requests (mcmd)
-// are handled in spawn.go.
+// requests lists the requests of PMI-1 by name, in the order of pmi-wire.md 2.5 and 2.9. Spawn requests (mcmd) are
+// handled in spawn.go.
 var requests = map[string]commandRule{
 	"initack":           {reply: "initack", beforeInit: true, handle: (*Conversation).initack},
 	"init":              {reply: "response_to_init", beforeInit: true, handle: (*Conversation).init},
@@ -107,7 +107,7 @@ func (c *Conversation) refuse(answer, reason string) {
 	c.AppendReply("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
 }
 
-// initack handles the request initack, which a client that connects by PMI_PORT sends before init. If the
+// initack handles the request initack, which a client that connects through PMI_PORT sends before init. If the
 // rank has an inherited descriptor instead, the reply is the same (pmi-wire.md 1.3).
 func (c *Conversation) initack() {
 	c.AppendReply("cmd=initack\ncmd=set size=")
@@ -284,8 +284,8 @@ func (c *Conversation) getByIndex() {
 	c.AppendReply(" key=" + key + " val=" + string(value) + "\n")
 }
 
-// ranks2hosts handles the request get_ranks2hosts, which only Intel MPI 2018 and older versions send. The
-// reply has two lines without cmd=. The first line has the length of the second plus 1 (pmi-wire.md 2.9).
+// ranks2hosts handles the request get_ranks2hosts, which only Intel MPI 2018 and older versions send. The reply has two
+// lines without cmd=. The first line contains the length of the second line plus 1 (pmi-wire.md 2.9).
 func (c *Conversation) ranks2hosts() {
 	nodes, of, err := c.Session.Hosts()
 	if err != nil {
@@ -316,7 +316,7 @@ func (c *Conversation) executionProblem() {
 	c.Session.Note("the program could not be executed: " + transcript.Escape(c.fields.Text("reason")))
 }
 
-// ParseGreeting parses the first line of a client that connects by PMI_PORT. The line is an initack with the
+// ParseGreeting parses the first line of a client that connects through PMI_PORT. The line is an initack with the
 // PMI_ID, or the init of PMI-2.
 func ParseGreeting(line []byte) pmiversion.Greeting {
 	var f pmiversion.Fields

@@ -16,7 +16,7 @@ var fieldNames = spawn.FieldNames{
 	PutCount: "preput_num", PutKey: "preput_key_", PutVal: "preput_val_",
 }
 
-// maxBlock is the largest size, in bytes, of all segments of one spawn request together.
+// maxBlock is the maximum size, in bytes, of all segments of one spawn request together.
 const maxBlock = 1 << 20
 
 var errLongBlock = errors.New("the spawn request of the rank is larger than 1 MiB")
@@ -57,7 +57,7 @@ func (c *Conversation) handleSpawnLine(line []byte) error {
 	return nil
 }
 
-// endSegment adds a segment that is complete, and reports whether it was the last one.
+// endSegment adds a completed segment, and reports whether it was the last one.
 func (b *spawnBlock) endSegment() bool {
 	s, r := b.segment, &b.request
 	total, sofar := s.Number("totspawns"), s.Number("spawnssofar")

@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/kvs"
 )
 
-// maxAttrWaits is the largest number of node attributes for which a rank may wait at the same time. Known
+// maxAttrWaits is the maximum number of node attributes for which a rank may wait at the same time. Known
 // clients wait for far fewer.
 const maxAttrWaits = 1000
 

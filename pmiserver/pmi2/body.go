@@ -6,9 +6,8 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// Parse splits the body of a PMI-2 request into fields (pmi-wire.md 4.2). It changes body, because it
-// replaces doubled semicolons by single ones. It ignores words without "=", and everything from a zero byte
-// on.
+// Parse splits the body of a PMI-2 request into fields (pmi-wire.md 4.2). It changes body, because it replaces doubled
+// semicolons with single ones. It ignores words without "=", and everything from a zero byte on.
 func Parse(a *pmiversion.Fields, body []byte) {
 	*a = (*a)[:0]
 	for len(body) > 0 && body[0] != 0 {
@@ -27,8 +26,8 @@ func Parse(a *pmiversion.Fields, body []byte) {
 	}
 }
 
-// unescape returns the value before the first single semicolon, and the bytes after that semicolon. The value
-// is stored in the same memory.
+// unescape returns the value before the first single semicolon, and the bytes after that semicolon. The value is
+// unescaped in place.
 func unescape(b []byte) (value, rest []byte) {
 	end := 0
 	for i := 0; i < len(b); i++ {

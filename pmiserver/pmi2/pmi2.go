@@ -1,6 +1,6 @@
-// Package pmi2 is PMI-2, to which a client may switch from PMI-1. A message is a frame: a length and a
-// body "cmd=NAME;key=value;...". pmi-wire.md of the specification describes the protocol. Section
-// numbers in comments are those of pmi-wire.md.
+// Package pmi2 implements PMI-2, to which a client may switch from PMI-1. A message is a frame: a length and a body
+// "cmd=NAME;key=value;...". pmi-wire.md of the specification describes the protocol. Section numbers in comments are
+// those of pmi-wire.md.
 package pmi2
 
 import (
@@ -28,7 +28,7 @@ type requestRule struct {
 	handle     func(*Conversation)
 }
 
-// requests has the requests of PMI-2 by name, in the order of pmi-wire.md 4.4. The reply to NAME is called
+// requests lists the requests of PMI-2 by name, in the order of pmi-wire.md 4.4. The reply to NAME is called
 // NAME-response.
 var requests = map[string]requestRule{
 	"fullinit":         {beforeInit: true, handle: (*Conversation).fullInit},
@@ -313,7 +313,7 @@ func (c *Conversation) fence() {
 	c.Session.Fence(func() []byte { return reply })
 }
 
-// ParseGreeting parses the body of the first frame of a client that connects by PMI_PORT. The frame is a fullinit
+// ParseGreeting parses the body of the first frame of a client that connects through PMI_PORT. The frame is a fullinit
 // with the PMI_ID in place of the rank.
 func ParseGreeting(body []byte) pmiversion.Greeting {
 	var f pmiversion.Fields

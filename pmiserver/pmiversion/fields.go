@@ -5,7 +5,7 @@ import "strconv"
 // A Field is one key=value of a request. Key and value are parts of the buffer that contains the request.
 type Field struct{ Key, Value []byte }
 
-// Fields are the fields of one request. The slice is used again for the next request.
+// Fields are the fields of one request. The slice is reused for the next request.
 type Fields []Field
 
 // Find returns the value of the first field with that key.

@@ -41,7 +41,7 @@ type Rank struct {
 	unknownNoted bool // an unknown command was reported
 }
 
-// A Session handles those requests of a rank that need more than the rank's own keys. It is implemented by
+// A Session handles the requests of a rank that need more than the rank's own keys. It is implemented by
 // pmiserver.rankSession, in requests.go there.
 type Session interface {
 	Init()                          // the rank sent init
@@ -100,7 +100,7 @@ func (r *Rank) NoteUnknown(name []byte) string {
 	return word
 }
 
-// A Greeting is the first message of a client that connects by PMI_PORT. It contains the client's PMI_ID.
+// A Greeting is the first message of a client that connects through PMI_PORT. It contains the client's PMI_ID.
 type Greeting struct {
 	HasID     bool // the client sent ID
 	ID        int

@@ -37,7 +37,7 @@ func (c *client) proc() bfrops.Proc {
 // isEnding reports whether the client must no longer wait for other processes (rule PMIX-64).
 func (c *client) isEnding() bool { return c.group.isEnding() }
 
-// A requestInfo has the parts of a request that are needed for the reply.
+// A requestInfo contains the parts of a request that are needed for the reply.
 type requestInfo struct {
 	tag     uint32
 	command string // for traces, such as FENCE
@@ -120,7 +120,7 @@ func (c *client) readMessage() error {
 	return nil
 }
 
-// maxFirstAlloc is the largest number of bytes that are allocated for a message of which only the header has
+// maxFirstAlloc is the maximum number of bytes that are allocated for a message of which only the header has
 // arrived.
 const maxFirstAlloc = 64 << 10
 

@@ -35,8 +35,8 @@ type collectiveKey struct {
 	members fence.Members
 }
 
-// A collective carries out fences of a set of processes for those members that are on this node, one fence
-// after the other. It remains after a fence completes, because it counts the set's fences.
+// A collective carries out fences of a set of processes for the members that are on this node, one fence after the
+// other. It remains after a fence completes, because it counts the set's fences.
 type collective struct {
 	server *Server
 	key    collectiveKey
@@ -71,12 +71,11 @@ type fenceCall struct {
 	timeout        time.Duration // how long the client waits in the fence; 0: without a limit (PMIX-31)
 }
 
-// maxFenceCalls is the largest number of fences of one set of processes that a rank may have called and that
+// maxFenceCalls is the maximum number of fences of one set of processes that a rank may have called and that
 // have not completed.
 const maxFenceCalls = 1 << 10
 
-// groupSize returns the name and size of the group with a namespace. It is the function that newProcSet
-// needs.
+// groupSize returns the name and size of the group with a namespace. newProcSet takes it as an argument.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil || g.otherJob {
@@ -185,9 +184,8 @@ func (s *Server) isRemoved(m *collective) bool {
 	return m.removed
 }
 
-// addCall lets a rank enter the fence, either now or after the fences that it has called before. It returns
-// false if there are too many calls, or if the group has ended. The latter can happen if a child process
-// outlives its rank.
+// addCall lets a rank enter the fence, either now or after the fences that it has already called. It returns false if
+// there are too many calls, or if the group has ended. The latter can happen if a child process outlives its rank.
 func (m *collective) addCall(call fenceCall) bool {
 	i := m.indexOf(call.client.group, call.client.rank.number)
 	if i < 0 {

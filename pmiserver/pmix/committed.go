@@ -153,7 +153,7 @@ func (g *group) setState(r *localRank, state State) {
 	}
 }
 
-// maxNotes is the largest number of notes about one rank that are reported (rule TRUST-24).
+// maxNotes is the maximum number of notes about one rank that are reported (rule TRUST-24).
 const maxNotes = 100
 
 func (g *group) reportNote(rank int, text string) { g.reportLimited(g.Note, rank, text) }

@@ -308,7 +308,7 @@ func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(e
 // namespaces that jobOf returns.
 type portOwners map[string]string
 
-// maxPorts is the largest number of ports in portOwners.
+// maxPorts is the maximum number of ports in portOwners.
 const maxPorts = 1 << 10
 
 // notePort remembers which other job has opened a port that a rank has found. d is what that job has published, and

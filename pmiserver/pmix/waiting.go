@@ -14,8 +14,8 @@ type WaitingRank struct {
 	Rank  int
 }
 
-// WaitingRanks returns, for each rank of this node that waits, a text that says for what it waits (rule
-// PMIX-65). If a rank waits for several events, the text describes one of them.
+// WaitingRanks returns, for each rank of this node that waits, a phrase that says what it waits for (rule PMIX-65). If
+// a rank waits for several events, the text describes one of them.
 func (s *Server) WaitingRanks() map[WaitingRank]string {
 	s.mu.Lock()
 	groups, collectives := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))

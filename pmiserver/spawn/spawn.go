@@ -81,7 +81,7 @@ func (r Request) String() string {
 	return strings.Join(parts, " : ")
 }
 
-// maxProcesses is the largest number of processes in one spawn request. The nodes may have room for fewer,
+// maxProcesses is the maximum number of processes in one spawn request. The nodes may have room for fewer,
 // which is checked when the spawn is planned.
 const maxProcesses = 1 << 24
 

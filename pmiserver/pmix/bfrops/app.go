@@ -2,14 +2,14 @@ package bfrops
 
 import "math"
 
-// A Question is an element of type QUERY. It has keys whose values a client requests, and qualifiers.
+// A Question is an element of type QUERY. It contains keys whose values a client requests, and qualifiers.
 type Question struct {
 	Keys       []string
 	Qualifiers []Info
 }
 
-// A Variable is an element of type ENVAR. It has an environment variable and, if the value is a list, the
-// byte that separates its items.
+// A Variable is an element of type ENVAR. It contains an environment variable and, if the value is a list, the byte
+// that separates its items.
 type Variable struct {
 	Name, Value string
 	Separator   byte

@@ -116,8 +116,8 @@ func (e *elementReader) size() uint64 {
 	return uint64(n)
 }
 
-// textBytes decodes a string of at most maxLen bytes without copying it. A length of 0, a null pointer in C,
-// is an empty string.
+// textBytes decodes a string of at most maxLen bytes without copying it. A length of 0, which stands for a null pointer
+// in C, yields an empty string.
 func (e *elementReader) textBytes(maxLen int) []byte {
 	n := int32(e.uint32())
 	if n == 0 {

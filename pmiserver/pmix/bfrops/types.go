@@ -59,7 +59,7 @@ type elementSize struct {
 	fixed bool
 }
 
-// elementSizes has the sizes of all types that an element can have. Undefined is not among them, because its
+// elementSizes contains the sizes of all types that an element can have. Undefined is not among them, because its
 // elements would have no bytes, so that any number of them would fit into a message.
 var elementSizes = [...]elementSize{
 	Bool: {1, true}, Byte: {1, true}, Int8: {1, true}, Uint8: {1, true},

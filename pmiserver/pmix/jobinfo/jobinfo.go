@@ -137,7 +137,7 @@ func (v *View) putGeneral(p *pairs) {
 	}
 }
 
-// maxNodeNamesBytes is the largest size in bytes of the list of node names. A longer list is left out of the
+// maxNodeNamesBytes is the maximum size in bytes of the list of node names. A longer list is left out of the
 // job info.
 const maxNodeNamesBytes = 64 << 10
 

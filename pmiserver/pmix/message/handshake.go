@@ -82,7 +82,7 @@ var errHandshake = errors.New("malformed handshake")
 // kernel confirms.
 const native = "native"
 
-// maxField is the largest size in bytes of a string in a handshake.
+// maxField is the maximum size in bytes of a string in a handshake.
 const maxField = 255
 
 // A handshakeReader reads the fields of a handshake. Strings in a handshake end with a zero byte, unlike

@@ -2,14 +2,14 @@ package message
 
 import "remshell/pmiserver/pmix/bfrops"
 
-// A LogText is a text that a rank wants mpiexec to print (pmix-wire.md 6.12).
+// A LogText is text that a rank wants mpiexec to print (pmix-wire.md 6.12).
 type LogText struct {
 	Stdout bool   // print it to the rank's standard output, else to its standard error
 	Text   string // cut after MaxLogText bytes
 	Topic  Topic
 }
 
-// MaxLogText is the largest number of bytes of one text that are printed.
+// MaxLogText is the maximum number of bytes of one text that are printed.
 const MaxLogText = 64 << 10
 
 // A Topic identifies a help text by its file and its name in the file. If many ranks send a text with the

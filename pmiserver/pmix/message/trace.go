@@ -45,7 +45,7 @@ var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustC
 // HideSecrets replaces the random digits of all namespaces in a text, so that a namespace reads rs-..@1.
 func HideSecrets(text string) string { return namespaceSecret().ReplaceAllString(text, "rs-..$1") }
 
-// These are the largest numbers of items and bytes that a trace line shows.
+// These are the maximum numbers of items and bytes that a trace line shows.
 const (
 	maxTracedBytes = 32 // bytes of a value
 	maxTracedItems = 8  // elements of a list
