@@ -7,15 +7,15 @@ line in this file and its folder.
 	setup.Register                         what they mean for a run of mpiexec: checks, files, settings
 	setup.RegisterJobRequest               what its command of mpijob requests of a running job
 	control.Register                       when a job refuses such a request
-	launch.Register, helper.Register       its halves in mpiexec and in each helper
+	launch.Register, helper.Register       its code in mpiexec and in each helper
 	reserve.Register                       what it does on nodes before ranks start there
 	wire.Register, wire.RegisterSetting    its messages, and the settings that go to helpers
-	node.Admit                             what may come from helpers, and when
-	launch.Handle, helper.Handle           what becomes of a message, in mpiexec and in each helper
+	node.Admit                             which messages helpers may send, and when
+	launch.Handle, helper.Handle           how mpiexec and each helper handle a message
 
-The files launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go have the points at which a feature takes
-part. A new message or setting may have any free number. If two have the same number, the program reports that at
-its start. After a new option, "go test ./cli/option -run TestReference -update" writes doc/options.md. The guide's
+The files launch/hooks.go, launch/reserve/hooks.go and helper/hooks.go define the points at which a feature takes part.
+A new message or setting may have any free number. If two have the same number, the program reports that at its start.
+After you add an option, run "go test ./cli/option -run TestReference -update" to update doc/options.md. The guide's
 tables (doc/guide) name options, too. Package cleanipc is a feature with all parts; bindings is a small one.
 
 The tests of a feature are in its folder. launch/launchtest runs jobs there, with real helpers and ranks.

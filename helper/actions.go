@@ -12,8 +12,8 @@ import (
 	"remshell/wire"
 )
 
-// perform performs an action that the lifecycle has decided on. Actions for signals and for the end of a job
-// are passed on to performEnd.
+// perform performs an action that the lifecycle has decided on. It passes actions for signals and for the end of a job
+// to performEnd.
 func (s *Session) perform(action any) {
 	switch a := action.(type) {
 	case lifecycle.Claim:

@@ -1,6 +1,6 @@
 /*
-Package bindings is the feature of mpiexec that reports to which CPUs the kernel has bound each rank
-(--report-bindings, rule DIAG-3). The helpers read the bindings and send them with Started.
+Package bindings is the feature of mpiexec that reports to which CPUs the kernel has bound each rank (--report-bindings,
+rule DIAG-3). The helpers read the bindings and send them in the Started message.
 
 	--report-bindings: Request --Prepare--> helper
 	Started, with CPUs --> report: a line for each rank; printed in the order of ranks, before their output,

@@ -20,7 +20,7 @@ const texts = `
   package. For very large nodes, mpiexec prints the numbers of the cores instead.
 `
 
-// A Request asks the helpers to report the CPUs of each rank with the message Started.
+// A Request asks the helpers to report the CPUs of each rank in the Started message.
 type Request struct{}
 
 // Fields implements wire.Setting. It sends nothing: helpers need only know that there is a Request.

@@ -74,8 +74,8 @@ func (c *checkpointer) Request(answer func(reason string), stop func()) {
 	c.handleEvent(machine.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// RequestAndStop implements launch.Checkpoints: it requests a checkpoint, and calls stop to end the job's run
-// after the checkpoint. If the job is not stopped, it calls stays with the reason.
+// RequestAndStop implements launch.Checkpoints: it requests a checkpoint, and calls stop to end the job's run after the
+// checkpoint. If the job is not stopped, RequestAndStop calls stays with the reason.
 func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	c.Request(func(why string) {
 		if c.state.Phase != machine.Stopping { // the attempt goes on
@@ -128,8 +128,8 @@ func (c *checkpointer) update(now time.Time) time.Time {
 	return c.nextTime()
 }
 
-// nextTime returns when update must be called next. The zero time means never. While the ranks are suspended, it is
-// zero.
+// nextTime returns when update must be called next. The zero time means never. While the ranks are suspended, nextTime
+// returns the zero time.
 func (c *checkpointer) nextTime() time.Time {
 	if c.job.State.IsSuspended() {
 		return time.Time{}
@@ -137,8 +137,8 @@ func (c *checkpointer) nextTime() time.Time {
 	return c.state.Next()
 }
 
-// commandEnded handles the end of a checkpoint command. failure says why the command failed. It is empty if
-// the command succeeded.
+// commandEnded handles the end of the checkpoint command with the given number. It ignores all commands except the
+// latest one. failure says why the command failed, and is empty if the command succeeded.
 func (c *checkpointer) commandEnded(number int, failure string) {
 	switch {
 	case number != c.command:
@@ -196,7 +196,7 @@ func (c *checkpointer) startCheckpoint(now time.Time) {
 	}()
 }
 
-// stopCommand kills the checkpoint command, if one runs.
+// stopCommand kills the checkpoint command, if one is running.
 func (c *checkpointer) stopCommand() {
 	if c.cancel != nil {
 		c.cancel()

@@ -66,13 +66,13 @@ const texts = `
   Ranks find the path of the folder in MPIEXEC_CKPT_DIR.
 `
 
-// Commands says how to run the commands that write checkpoints. The setting is missing in a job without such
-// a command.
+// Commands says how to run the commands that write checkpoints. A job without such a command does not have this
+// setting.
 type Commands struct {
 	Environ []string // mpiexec's environment
 }
 
-// Fields implements wire.Setting. It sends nothing, because helpers have no part in checkpoints.
+// Fields implements wire.Setting. It sends nothing, because helpers take no part in checkpoints.
 func (*Commands) Fields(*wire.Codec) {}
 
 func init() {

@@ -27,7 +27,7 @@ type IPCCleaned struct {
 	Semaphores int
 }
 
-// maxLeftovers is the largest number of objects that a node reports.
+// maxLeftovers is the maximum number of objects that a node may report.
 const maxLeftovers = 4096
 
 // Fields implements wire.Message: it lists the fields that are sent. It does not send the Node of a
@@ -50,7 +50,7 @@ func init() {
 	node.AdmitIf(checkCleaned)
 }
 
-// received counts the reports of one connection.
+// received counts the reports that have arrived over one connection.
 type received struct{ reports int }
 
 // checkCleaned checks a report. A node may send one report for each group. The ranks must be on the node, and

@@ -12,7 +12,7 @@ import (
 )
 
 // formatFreed describes what was freed, such as "freed 2 shared memory segments (128 MiB) and 3 files in /dev/shm (1
-// MiB) and 1 semaphore set of ranks 2-3".
+// MiB) and 1 semaphore set of ranks 2-3". firsts is as in formatOfRanks.
 func formatFreed(freed []job.Leftover, firsts []int) string {
 	var parts []string
 	for _, kind := range []struct{ kind, noun, where string }{{job.LeftoverSysVShm, "shared memory segment", ""}, {job.LeftoverPosixShm, "file", " in /dev/shm"}, {job.LeftoverSysVSem, "semaphore set", ""}} {
@@ -32,8 +32,8 @@ func formatFreed(freed []job.Leftover, firsts []int) string {
 	return "freed " + strings.Join(parts, " and ") + formatOfRanks(freed, firsts)
 }
 
-// formatOfRanks names the ranks that left memory behind, such as " of ranks 2-3". It returns "" if no rank is
-// known. firsts has, for each group, the number of its rank 0 within the job.
+// formatOfRanks names the ranks that left memory behind, such as " of ranks 2-3". It returns "" if no rank is known.
+// firsts contains, for each group, the job-wide number of the group's rank 0.
 func formatOfRanks(leftovers []job.Leftover, firsts []int) string {
 	byGroup := make([][]int, len(firsts))
 	for _, r := range leftovers {

@@ -55,8 +55,8 @@ func attach(j *launch.Job) {
 // maxSeen is the number of request IDs that are remembered to recognize repeated requests.
 const maxSeen = 1024
 
-// handleRequest handles a request of a user, which a node has forwarded. If two helpers on one machine
-// forward the same request, only the first one gets the reply.
+// handleRequest handles a user's request that a node has forwarded. If two helpers on one machine forward the same
+// request, only the first one gets the reply.
 func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []supervise.Event {
 	if c.seen[m.ID] {
 		n.Send(&wire.ControlReply{ID: m.ID})
@@ -79,10 +79,10 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 	return c.job.Serve(r)
 }
 
-// waitsForCheckpoint reports whether a request to suspend the job has to wait until the checkpoint in
-// progress is over (survive.md SV-16), and makes it wait. Suspended ranks could not write the checkpoint, and
-// it would be reported as late. If mpiexec cannot find out when a checkpoint is complete, waitsForCheckpoint
-// returns false, because the checkpoint may be complete already.
+// waitsForCheckpoint reports whether a request to suspend the job has to wait until the checkpoint in progress is over
+// (survive.md SV-16), and if so, makes the request wait. Suspended ranks could not write the checkpoint, and it would
+// be reported as late. If mpiexec cannot find out when a checkpoint is complete, waitsForCheckpoint returns false,
+// because the checkpoint may be complete already.
 func (c *controller) waitsForCheckpoint(r control.Request) bool {
 	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
 		return false

@@ -13,8 +13,8 @@ import (
 	"remshell/job"
 )
 
-// A Setting is the value of --allow: texts KEY=VALUE with blanks between them. A field that is empty is not
-// changed. The value "any" removes a restriction. UnmarshalText and apply check the values.
+// A Setting is the value of --allow: KEY=VALUE texts separated by blanks. An empty field leaves the node's setting
+// unchanged. The value "any" removes a restriction. UnmarshalText and apply check the values.
 type Setting struct {
 	Users, Groups string // names and numbers with commas between them
 	MaxProcs      string
@@ -58,7 +58,7 @@ func (Setting) Choices() (words []string) {
 	return words
 }
 
-// UnmarshalText parses texts KEY=VALUE. The names of users and groups are looked up later, on each host.
+// UnmarshalText parses KEY=VALUE texts. The names of users and groups are looked up later, on each host.
 func (s *Setting) UnmarshalText(text []byte) error {
 	*s = Setting{}
 	words := strings.Fields(string(text))
@@ -88,8 +88,8 @@ func (s *Setting) UnmarshalText(text []byte) error {
 // are not known.
 func anyID(string) (int, error) { return 0, nil }
 
-// apply returns a with the change applied. It returns an error if the change is impossible, for example for a
-// name that ids does not find.
+// apply returns a with the change applied. It returns an error if the change is impossible, for example if ids does not
+// find a name.
 func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
 	var errs [3]error
 	a.Users, errs[0] = changeMembers(a.Users, s.Users, "user", ids.User)
@@ -106,8 +106,9 @@ func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
 	return a, cmp.Or(errs[0], errs[1], errs[2])
 }
 
-// changeMembers returns the changed list of users or groups. It returns old if text is empty, and nil if text
-// is "any".
+// changeMembers returns the names of users or groups that text lists. It returns old if text is empty, and nil if text
+// is "any". find looks up the ID of a name. changeMembers returns an error if find does not find a name, or if a name
+// is invalid for a list of the given kind.
 func changeMembers(old []string, text, kind string, find func(string) (int, error)) ([]string, error) {
 	switch {
 	case text == "":

@@ -75,8 +75,8 @@ func init() {
 	setup.RegisterHostQuery("gang", slice)
 }
 
-// checkGangs returns an error if a gang (a job that shares CPUs in time slices) runs on some of the given
-// hosts and also on others, because the slices on its hosts would have different lengths after the change.
+// checkGangs returns an error if a gang (a job that shares CPUs in time slices) runs on some of the given hosts and
+// also on other hosts, because the slices on its hosts would have different lengths after the change.
 func checkGangs(ctx context.Context, req job.Request, env reserve.Env) error {
 	pages, err := reserve.Ledgers(ctx, req, env)
 	if err != nil {

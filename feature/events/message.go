@@ -16,9 +16,9 @@ import (
 	"remshell/wire"
 )
 
-// Notify distributes an event. To has the ranks that may receive the event, encoded as in pmiserver/fence. An
-// empty To means all ranks. Infos are encoded as in PMIx. The helper chooses ID, and Notified repeats it. ID
-// is 0 in a message that mpiexec forwards.
+// Notify distributes an event. To lists the ranks that may receive the event, encoded as in pmiserver/fence. An empty
+// To means all ranks. Infos are encoded as in PMIx. The helper chooses ID, and Notified repeats it. ID is 0 in a
+// message that mpiexec forwards.
 type Notify struct {
 	ID    int
 	Group string
@@ -44,8 +44,8 @@ type Notified struct{ ID int }
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *Notified) Fields(c *wire.Codec) { c.Num(&m.ID, wire.RequestIDRange) }
 
-// maxUnanswered is the largest number of events of a node's ranks that have no reply yet (rule TRUST-4). The
-// helper queues further ones.
+// maxUnanswered is the maximum number of events from a node's ranks that have no reply yet (rule TRUST-4). The helper
+// queues further events.
 const maxUnanswered = 64
 
 // openEvents are the events of one connection that have no reply yet.

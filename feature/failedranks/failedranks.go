@@ -1,7 +1,7 @@
 /*
-Package failedranks is the feature of mpiexec by which ranks find out that other ranks have failed, if the job
-continues without those (-disable-auto-cleanup). The PMI key PMI_dead_processes has the failed ranks. MPICH 3.x
-reads it for MPIX_Comm_failure_ack, and again on SIGUSR1.
+Package failedranks is the feature of mpiexec by which ranks find out that other ranks have failed, if the job continues
+without them (-disable-auto-cleanup). The PMI key PMI_dead_processes lists the failed ranks. MPICH 3.x reads it for
+MPIX_Comm_failure_ack, and again on SIGUSR1.
 
 	rank fails ---> mpiexec --FailedRanks--> nodes that still run ranks of its group
 	                  |                         '--> PMI server; SIGUSR1 to ranks that expect it

@@ -17,8 +17,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "fetches", Attach: attachHelper}) }
 
-// attachHelper sends requests for data of other ranks (Fetch messages) of this node's ranks to mpiexec, and
-// replies to such requests of ranks on other nodes.
+// attachHelper sends this node's requests for data of other ranks to mpiexec, as Fetch messages. It also replies to
+// such requests from ranks on other nodes.
 func attachHelper(s *helper.Session) {
 	f := newFetcher(s.Send, s.Flush)
 	helper.Handle(s, func(m *Fetched) { f.Deliver(m.ID, m) })
@@ -50,7 +50,8 @@ func newFetcher(send func(wire.Message) error, flush func()) *fetcher {
 	return &fetcher{Pipeline: rpc.NewPipeline[*Fetched](maxUnanswered, send), send: send, flush: flush}
 }
 
-// Fetch implements pmix.Fetcher: it asks for data that a rank on another node has put.
+// Fetch implements pmix.Fetcher: it requests data that a rank on another node has put. It calls answer with the data,
+// or with nil and the status of an error.
 func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.Status)) {
 	seconds := min((w.Timeout+time.Second-1)/time.Second, math.MaxInt32)
 	newMessage := func(id int) wire.Message {

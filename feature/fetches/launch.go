@@ -13,8 +13,8 @@ func attach(j *launch.Job) {
 	launch.Handle(j, f.forwardFetched)
 }
 
-// A forwarder forwards Fetch messages to the node of the rank that has the data, and forwards the replies
-// back.
+// A forwarder forwards Fetch messages to the node of the rank that has the data, and forwards the replies to the node
+// that sent the request.
 type forwarder struct {
 	job     *launch.Job
 	last    int
@@ -27,7 +27,7 @@ type pendingFetch struct {
 	id    int // the asker's request ID
 }
 
-// These are the limits of requests for data on another node (rule PMIX-63).
+// These are the limits on requests for data on another node (rule PMIX-63).
 const (
 	maxFetches = 1 << 20  // pending requests of the job
 	maxBacklog = 64 << 20 // bytes queued for a node

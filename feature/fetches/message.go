@@ -18,9 +18,8 @@ import (
 // maxData is the largest number of bytes that a rank may commit for other ranks.
 const maxData = 16 << 20
 
-// Fetch requests all data that a rank has committed, as soon as the data includes Key. The sender chooses
-// ID, and the reply repeats it. Timeout is the longest time to wait, in seconds. 0 means the default of
-// rule PMIX-33.
+// Fetch requests all data that a rank has committed, as soon as the data includes Key. The sender chooses ID, and the
+// reply repeats it. Timeout is the maximum time to wait, in seconds. 0 means the default of rule PMIX-33.
 type Fetch struct {
 	ID      int
 	Group   string
@@ -55,8 +54,8 @@ func (m *Fetched) Fields(c *wire.Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// maxUnanswered is the largest number of Fetch messages of a node that have no reply yet (rule PMIX-63). The
-// helper queues further ones.
+// maxUnanswered is the maximum number of Fetch messages from a node that have no reply yet (rule PMIX-63). The helper
+// queues further messages.
 const maxUnanswered = 1 << 12
 
 // openFetches are the Fetch messages in progress that one helper has sent or received.

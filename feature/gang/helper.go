@@ -17,7 +17,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "gang", Attach: attachHelper}) }
 
-// A nodeTurns stops and continues the ranks on one node of a job that shares CPUs with other jobs in turns.
+// A nodeTurns stops and continues the ranks on one node, for a job that takes turns with other jobs on shared CPUs.
 // Only the session's goroutine uses it.
 type nodeTurns struct {
 	session  *helper.Session
@@ -55,7 +55,7 @@ func attachHelper(s *helper.Session) {
 
 func (t *nodeTurns) isGang() bool { return t.schedule.gang.Parties > 0 }
 
-// begin begins to watch which jobs have CPUs on the node. This job must have published its own claim.
+// begin begins to watch which jobs claim CPUs on the node. This job must already have published its own claim.
 func (t *nodeTurns) begin(m *wire.Prepare) {
 	gang := m.Claim.Entry.Gang
 	if gang == nil || t.isGang() {
@@ -108,8 +108,8 @@ func (t *nodeTurns) apply() {
 	}
 }
 
-// readSetting reads the length of slices that root has set on this node at run time (mpijob gang), unless it
-// was read less than settingAge ago. If the setting cannot be read, the last known one remains in use.
+// readSetting reads the slice length that root has set on this node at run time (mpijob gang), unless it was read less
+// than settingAge ago. If the setting cannot be read, the last known length remains in use.
 func (t *nodeTurns) readSetting(now time.Time) {
 	if age := now.Sub(t.lookedAt); age >= 0 && age < settingAge {
 		return
@@ -120,6 +120,6 @@ func (t *nodeTurns) readSetting(now time.Time) {
 	}
 }
 
-// settingAge is the time after which the setting of slices is read again. Method apply may be called much
-// more often than the setting changes.
+// settingAge is the time after which the slice length is read again. Method apply may be called much more often than
+// the setting changes.
 const settingAge = clockCheck

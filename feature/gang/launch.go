@@ -101,7 +101,8 @@ func (t *jobTurns) update() {
 	}
 }
 
-// usageAt returns for how long the job has run in turns with other jobs until now.
+// usageAt returns how long the job has run and how long its turns have kept it stopped, until now or until the end of
+// the job.
 func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 	u := t.usage
 	if !t.ended.IsZero() {

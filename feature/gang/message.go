@@ -28,8 +28,8 @@ func (m *Competition) Fields(c *wire.Codec) {
 	c.Num64((*int64)(&m.Slice), wire.Range{Name: "slice", Low: int64(job.MinSlice), High: int64(job.MaxSlice)})
 }
 
-// Competitors sends a helper the numbers (parties) of all jobs with which this job takes turns on any node.
-// If Over is set, the job is ending, and its ranks are not stopped any more.
+// Competitors sends a helper the numbers (parties) of all jobs with which this job takes turns on any node. If Over is
+// set, the job is ending, and its ranks are no longer stopped.
 type Competitors struct {
 	Parties []int
 	Over    bool
@@ -51,11 +51,11 @@ type Turns struct{}
 // Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (*Turns) Fields(*wire.Codec) {}
 
-// received has the state by which the messages of one connection are checked.
+// received holds the state that is needed to check the messages of one connection.
 type received struct{ reports node.RateLimit }
 
-// maxReportRate is the largest number of reports of a node that are accepted in one second. Each report has
-// the whole state.
+// maxReportRate is the maximum number of reports per second that are accepted from a node. Each report contains the
+// whole state.
 const maxReportRate = 50
 
 func init() {

@@ -9,14 +9,15 @@ import (
 	"remshell/job/turns"
 )
 
-// These are the delays of taking turns.
+// These are the delays of jobs that take turns.
 const (
 	continueDelay = 20 * time.Millisecond // ranks continue this long after the ranks of others were stopped
 	settleTime    = time.Second           // so long after its claim a new gang is known to the others
 	clockCheck    = time.Second           // the wall clock may have been set
 )
 
-// A schedule has the data by which a helper decides when the ranks of its node run in turns with other jobs.
+// A schedule contains the data from which a helper decides when its ranks run and when they are stopped, so that they
+// take turns with other jobs.
 type schedule struct {
 	gang     job.Gang
 	setting  job.SliceSetting // may replace gang.Slice
@@ -35,8 +36,8 @@ func (s *schedule) competitors() []int {
 	return slices.DeleteFunc(idset.New(append(slices.Clone(s.here), s.anywhere...)...), func(p int) bool { return p == s.gang.Party })
 }
 
-// noteClaims records the numbers (parties) of the jobs with which this job takes turns on this node. If the
-// first call has such jobs, this job is new, and waits until they know of it.
+// noteClaims records the numbers (parties) of the jobs with which this job takes turns on this node. If parties is not
+// empty in the first call, this job is new, and waits until the other jobs know of it.
 func (s *schedule) noteClaims(parties []int) {
 	if !s.looked {
 		s.looked, s.isNew = true, len(parties) > 0
@@ -44,8 +45,8 @@ func (s *schedule) noteClaims(parties []int) {
 	s.here = parties
 }
 
-// decide returns whether to stop the ranks now, and when to decide again. isHeld is true if the ranks are
-// stopped at present. A zero next means that nothing needs to be decided before something changes.
+// decide returns whether to stop the ranks now, and when to decide again. isHeld is true if the ranks are stopped at
+// present. If next is the zero time, nothing needs to be decided until something changes.
 func (s *schedule) decide(now time.Time, isHeld bool) (hold bool, next time.Time) {
 	competitors := s.competitors()
 	if s.over || s.looked && len(competitors) == 0 {
@@ -83,8 +84,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// competition returns the numbers (parties) and the IDs of the jobs with which a job takes turns on a node.
-// claims has the records of all jobs' CPUs on the node.
+// competition returns the numbers (parties) and the IDs of the jobs with which a job takes turns on a node. claims
+// contains the claims of all jobs on the node.
 func competition(claims []job.Claim, jobKey job.Key) (parties []int, jobs []job.ID) {
 	for _, mine := range claims {
 		if mine.Key() != jobKey {

@@ -33,7 +33,7 @@ func attachHelper(s *helper.Session) {
 	})
 }
 
-// begin begins to take samples, if mpiexec has asked for that. It may be called several times.
+// begin begins to take samples, if mpiexec has requested that. It may be called several times.
 func (n *nodeWatch) begin() {
 	setting, has := wire.SettingOf[*Watching](n.session.Prepare.Settings)
 	if !has || n.began {
@@ -65,7 +65,8 @@ func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
 	return next
 }
 
-// sampler returns a function that takes a sample of the present ranks. Any goroutine may call the function.
+// sampler returns a function that takes a sample of the ranks that are running now. Any goroutine may call the
+// function.
 func (n *nodeWatch) sampler() func() machine.Sample {
 	var ranks []watchedRank
 	for _, r := range n.session.Ranks() {

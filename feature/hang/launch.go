@@ -42,7 +42,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Due.Add(w.due)
 }
 
-// due reads the stacks of all ranks if nothing has changed for long.
+// due reads the stacks of all ranks if nothing has changed for too long. It returns when to check next.
 func (w *watcher) due(now time.Time) time.Time {
 	if w.job.State.Phase != supervise.Running {
 		return time.Time{}

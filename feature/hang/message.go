@@ -12,7 +12,7 @@ others waiting (--hang).
 
 	package machine   decides, on both sides
 	helper.go         takes samples
-	launch.go         mpiexec's half
+	launch.go         mpiexec's part
 	text.go           the report
 */
 package hang
@@ -50,16 +50,16 @@ func (m *Unchanged) Fields(c *wire.Codec) {
 	c.Word(&m.Fault, "fault")
 }
 
-// TakeSample makes a helper that has sent Unchanged take a sample at once, and send another one.
+// TakeSample makes a helper that has sent Unchanged take a sample at once, and send Unchanged again.
 type TakeSample struct{}
 
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *TakeSample) Fields(*wire.Codec) {}
 
-// received has the state by which the messages of one connection are checked.
+// received holds the state that is needed to check the messages of one connection.
 type received struct{ reports node.RateLimit }
 
-// maxReportRate is the largest number of reports of a node that are accepted in one second.
+// maxReportRate is the maximum number of reports per second that are accepted from a node.
 const maxReportRate = 50
 
 func init() {

@@ -114,7 +114,8 @@ func waitsForUser(pid int) bool {
 }
 
 // sleepsForATime reports whether the first thread of a process sleeps until a time that it has set. If a tracer has
-// stopped it meanwhile, the kernel shows restart_syscall(2), and the function in which it waits tells whether it sleeps.
+// stopped the thread meanwhile, the kernel shows restart_syscall(2). In that case, the kernel function in which the
+// thread waits shows whether it sleeps.
 func sleepsForATime(pid int) bool {
 	switch number, _ := systemCall(pid); number {
 	case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:

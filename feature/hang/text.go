@@ -63,7 +63,7 @@ func finalizeAdvice(s launch.StackSummary, nodes int, code string) string {
 	return "  known fault: the program " + fault.Text() + "\n  " + fault.Remedy + "\n"
 }
 
-// quietText returns a time in seconds, or in minutes if it is long.
+// quietText formats d in seconds, or in minutes if d is long.
 func quietText(d time.Duration) string {
 	if d < 10*time.Minute {
 		return fmt.Sprintf("%.0f s", d.Seconds())

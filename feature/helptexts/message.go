@@ -14,7 +14,7 @@ import (
 	"remshell/wire"
 )
 
-// maxTopic is the longest topic, and the longest file name, that ShowHelp may have, in bytes.
+// maxTopic is the maximum length, in bytes, of a topic and of a file name in ShowHelp.
 const maxTopic = 511
 
 // ShowHelp asks whether to print a help text of a rank's MPI library. File and Topic identify the text. Only one rank
@@ -46,8 +46,8 @@ func (m *ShowHelpReply) Fields(c *wire.Codec) {
 	c.Bool(&m.AlreadyShown)
 }
 
-// maxUnanswered is the largest number of ShowHelp messages of a node that have no reply yet (rule TRUST-4).
-// The helper queues further ones.
+// maxUnanswered is the maximum number of ShowHelp messages from a node that have no reply yet (rule TRUST-4). The
+// helper queues further messages.
 const maxUnanswered = 64
 
 // openTexts are the ShowHelp messages of one connection that have no reply yet.

@@ -30,7 +30,7 @@ type Reports struct {
 	Record func(job.Result) record.Run // returns the record of the result so far
 }
 
-// Fields implements wire.Setting. It sends nothing, because helpers have no part in the report.
+// Fields implements wire.Setting. It sends nothing, because helpers take no part in the report.
 func (*Reports) Fields(*wire.Codec) {}
 
 func init() {

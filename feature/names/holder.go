@@ -40,7 +40,7 @@ const maxHeldNames = 1024
 
 var errTooManyNames = errors.New("the job has published too many names")
 
-// attachHolder makes the helper of a session keep the names of the job, if mpiexec asks for that.
+// attachHolder makes the helper of a session keep the names of the job, if mpiexec requests that.
 func attachHolder(s *helper.Session) {
 	h := &holder{session: s, added: make(chan struct{}, 1), held: make(map[string]*ledger.HeldName)}
 	h.ctx, h.stop = context.WithCancel(context.Background())
@@ -170,8 +170,7 @@ func (h *holder) forgetTaken() {
 	}
 }
 
-// unpublish removes a name that this job has published. It returns false if the name was not published any
-// more.
+// unpublish removes a name that this job has published. It returns false if the name was no longer published.
 func (h *holder) unpublish(service string) bool {
 	name := h.held[service]
 	if name == nil {

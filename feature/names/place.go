@@ -64,7 +64,7 @@ const (
 	lost
 )
 
-// maxForeignReported is the largest number of names of other users whose use a job reports.
+// maxForeignReported is the maximum number of other users' names whose use a job reports.
 const maxForeignReported = 16
 
 func newPlace(j *launch.Job, scope *Scope) *place {
@@ -150,7 +150,7 @@ func (p *place) handleMessage(m wire.Message) {
 	}
 }
 
-// internalPrefix begins the names by which the PMIx servers of two jobs exchange data (rule PMIX-45).
+// internalPrefix is the prefix of the names by which the PMIx servers of two jobs exchange data (rule PMIX-45).
 const internalPrefix = "remshell-"
 
 // reportForeign tells the user that a rank has found a name of another user. It does not report internal names, of which
@@ -165,8 +165,8 @@ func (p *place) reportForeign(service string, r *LedgerNameReply) {
 	}
 }
 
-// open connects to the first host that can be reached, and then passes on the messages of its helper until
-// the connection is lost. It runs on a goroutine of its own.
+// open connects to the first host that can be reached, and then handles the messages of its helper until the connection
+// is lost. It runs on a goroutine of its own.
 func (p *place) open() {
 	inbox := node.NewInbox()
 	n, err := p.connect()
@@ -272,7 +272,7 @@ func (p *place) lose(cause error) {
 	p.setState(lost)
 }
 
-// setState sets the state, and makes the requests that have waited for the change.
+// setState sets the state, and sends the requests that have waited for the change.
 func (p *place) setState(state placeState) {
 	p.state = state
 	queued := p.queued

@@ -32,7 +32,7 @@ func (ws *waits) joinName(service string) *nameWait {
 	return w
 }
 
-// leaveName records that a rank does not wait for a name any more.
+// leaveName records that a rank no longer waits for a name.
 func (ws *waits) leaveName(service string, w *nameWait) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

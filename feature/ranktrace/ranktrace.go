@@ -166,7 +166,8 @@ func endOf(exit *job.Exit) error {
 	return nil
 }
 
-// fenceReached records that a host has reached a fence of its whole group. all is true if it was the last host.
+// fenceReached records that a host has reached a fence of its whole group. all is true if it was the last host to do
+// so.
 func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	if l == nil {
 		return
@@ -181,8 +182,8 @@ func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	}
 }
 
-// endAll ends the steps of a group that has no ranks left. cause is the error if the end of some ranks was
-// not reported.
+// endAll ends the steps of a group that has no ranks left. cause is the error to record for ranks whose end was not
+// reported.
 func (l *groupTrace) endAll(cause error) {
 	if l == nil {
 		return

@@ -19,8 +19,8 @@ import (
 )
 
 /*
-A folder is the folder for temporary files of one job on one node. A record in a second directory has the path of
-the folder, because the user chooses DIR:
+A folder is the folder for temporary files of one job on one node. Because the user chooses DIR, a record in a second
+directory contains the path of the folder:
 
 	DIR/remshell-1000.RANDOM/       the folder; mode 0700
 	/tmp/remshell-1000/             only this user may write
@@ -227,7 +227,7 @@ func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 	records.Remove(name)
 }
 
-// readRecord reads a record. It returns zero values for what it cannot read.
+// readRecord reads a record. It returns zero values for the parts that it cannot read.
 func readRecord(record *os.File) (jobID job.ID, path string, id identity) {
 	content, _ := io.ReadAll(io.NewSectionReader(record, 0, 16<<10))
 	fmt.Sscanf(string(content), "%s\n%q\n%d %d\n", &jobID, &path, &id.dev, &id.ino)

@@ -99,8 +99,8 @@ func (n *nodeFolder) make() *rank.Error {
 	return nil
 }
 
-// stays reports whether the folder must be kept: the user wants to keep it, or processes that use it may be
-// left. Only the goroutine of run may call it.
+// stays reports whether the folder must be kept, because the user wants to keep it or because processes that use it may
+// be left. Only the goroutine of run may call it.
 func (n *nodeFolder) stays() bool { return n.keep || n.session.Lifecycle.LeavesProcesses() }
 
 // remove removes the folder and its record. If stays is true, it removes only the record.

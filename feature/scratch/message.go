@@ -15,7 +15,7 @@ func (m *ScratchLeft) Fields(c *wire.Codec) {
 	c.Sentence(&m.Why, "reason")
 }
 
-// received counts the reports of one connection.
+// received counts the reports that have arrived over one connection.
 type received struct{ reports int }
 
 func init() {

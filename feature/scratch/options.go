@@ -26,7 +26,7 @@ const texts = `
   mpiexec prints the paths of the folders at the end. You have to remove them.
 `
 
-// hostDefault is the value of --scratch for the TMPDIR of each host, or /tmp.
+// hostDefault is the value of --scratch that selects the TMPDIR of each host, or /tmp on a host without TMPDIR.
 const hostDefault = "TMPDIR"
 
 // A Folder asks the helpers to make a folder for temporary files. Dir is the directory in which they make

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openFlags open a directory to read it. Links and other files are errors.
+// openFlags are the flags to open a directory for reading. Opening a link or any other file fails.
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// These are the limits of the removal of a folder.
+// These are the limits for removing a folder.
 const (
 	maxFailed  = 1000 // entries of one directory that cannot be removed
 	maxRepeats = 5    // times that a directory which gets new entries is emptied
@@ -36,10 +36,10 @@ type level struct {
 	repeats int
 }
 
-// removeTree removes a directory with its contents. It does nothing if the directory does not exist, and
-// returns an error if another directory has its name. It follows no links and enters no other file system.
-// Only two or three descriptors are open, however deep the tree is. To go up, removeTree opens ".." and
-// checks that it has reached the directory from which it came.
+// removeTree removes a directory with its contents. id identifies the directory. removeTree does nothing if the
+// directory does not exist, and returns an error if another directory has its name. It follows no links and enters no
+// other file system. Only two or three descriptors are open, however deep the tree is. To go up, removeTree opens ".."
+// and checks that it has reached the directory from which it came.
 func removeTree(parent int, name string, id identity) error {
 	cur, is, err := enter(parent, name, id.dev)
 	if err == unix.ENOENT {

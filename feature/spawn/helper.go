@@ -43,7 +43,7 @@ type requester struct {
 	environ func(rank int) []string // returns the environment with which a rank started
 }
 
-// errTooLarge is returned for a spawn request that exceeds a limit of size.
+// errTooLarge is returned for a spawn request that exceeds a size limit.
 var errTooLarge = errors.New("the spawn request is too large")
 
 // maxFaultBytes is the largest length of Spawn.Fault, in bytes.
@@ -82,8 +82,8 @@ func (q requester) Spawn(ctx context.Context, r spawn.Request) (group string, co
 	return answer.Group, answer.Codes, nil
 }
 
-// isTooLarge reports whether a request exceeds the limits of size that mpiexec enforces. mpiexec closes the
-// connection of a helper that sends such a request.
+// isTooLarge reports whether a request exceeds the size limits that mpiexec enforces. mpiexec closes the connection of
+// a helper that sends such a request.
 func isTooLarge(m *Spawn) bool {
 	longest := max(len(m.Request.Commands), len(m.Request.Preputs))
 	for _, c := range m.Request.Commands {

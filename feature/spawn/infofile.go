@@ -98,8 +98,8 @@ func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return all, nil
 }
 
-// readHosts returns the hosts of a host file as an argument of -host. An error has the number of a line, but
-// never its text.
+// readHosts returns the hosts of a host file as an argument of -host. An error contains the number of a line, but never
+// its text.
 func readHosts(file, dir string) (string, error) {
 	var unreadable error
 	open := func(name string) (io.ReadCloser, error) {

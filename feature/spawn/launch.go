@@ -16,10 +16,10 @@ ranks form a new group. mpiexec plans, claims and supervises them like the ranks
 All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent
 rank gets an error. The parent rank continues, as the MPI standard requires.
 
-mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The
-reservation knows the job's nodes, and supervision forwards their replies to it. It does not take the decision
-lock, with which waiting jobs are planned one at a time, because a running job does not wait behind others. Claims
-are exclusive without the lock.
+mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
+knows the job's nodes, and supervision forwards their replies to it. The search does not take the decision lock, which
+ensures that waiting jobs are planned one at a time, because a running job does not wait behind others. Claims are
+exclusive even without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */
@@ -89,7 +89,7 @@ const (
 	maxReportedRefusals = 100 // refusals reported to the user
 )
 
-// A place has the nodes found for a spawn's ranks.
+// A place holds the nodes that were found for a spawn's ranks.
 type place struct {
 	*reserve.Reservation
 	output *stdio.GroupOutput // nil if no place was found
@@ -179,7 +179,7 @@ func (p place) abandon() {
 }
 
 // use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If no nodes were found, err says
-// why, and use refuses the request. lostNodes are lost nodes that are not part of the job.
+// why, and use refuses the request. lostNodes are nodes outside the job to which the connection was lost.
 func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)
@@ -257,7 +257,7 @@ func (s *spawner) reportSharing(r *request, p place) {
 	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks, but no CPUs are free; they share the CPUs of " + shared + " (--nooversubscribe forbids that)")
 }
 
-// reply reports to the rank that requested a group that all ranks of the group run.
+// reply reports to the rank that requested a group that all ranks of the group are running.
 func (s *spawner) reply(g *launch.Group) {
 	r := s.starting[g]
 	if r == nil {
@@ -311,8 +311,8 @@ func hintLines(err error) (lines []string) {
 	return lines
 }
 
-// spawnCodes returns the error codes of a spawn: 0 for each process that runs, 1 for each that was not started. It
-// returns nil if all run.
+// spawnCodes returns the error codes of a spawn: 0 for each process that is running, 1 for each that was not started.
+// It returns nil if all are running.
 func spawnCodes(r spawn.Request, apps []job.App) (list []int) {
 	missing := false
 	for i, c := range r.Commands {

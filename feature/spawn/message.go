@@ -52,8 +52,8 @@ func pair(c *wire.Codec, p *spawn.Pair) {
 	c.Text(&p.Value, textLength)
 }
 
-// Spawned is the reply to Spawn, sent when all new ranks run or could not be started. In the second case it
-// says why. Full means that too few slots are free. Codes has the error codes that spawn.Spawner returns.
+// Spawned is the reply to Spawn, sent when all new ranks are running or could not be started. In the second case, Err
+// says why. Full means that too few slots are free. Codes contains the error codes that spawn.Spawner returns.
 type Spawned struct {
 	ID    int
 	Group string

@@ -50,8 +50,8 @@ type gathered struct {
 	slots  []slot              // of main threads that are in a call of MPI
 }
 
-// gatherStacks reads the stacks of processes, and joins equal stacks. If the file system with a program hangs, as
-// the rank may do for the same reason, it returns what the kernel tells without files.
+// gatherStacks reads the stacks of processes, and joins equal stacks. If the file system that contains a program hangs,
+// which may be why the rank hangs, gatherStacks returns what the kernel reports without reading files.
 func gatherStacks(targets []target, deadline time.Time) gathered {
 	return inTime(time.Until(deadline)+hangTime, func() (g gathered) {
 		g.report, g.prints, g.slots = unwindAll(targets, deadline)
@@ -59,8 +59,8 @@ func gatherStacks(targets []target, deadline time.Time) gathered {
 	}, func() gathered { return gathered{report: describeAll(targets)} })
 }
 
-// inTime returns the result of read. If read takes longer than limit, it returns the result of instead, and
-// read continues in the background.
+// inTime calls read and returns its result. If read takes longer than limit, inTime calls instead and returns that
+// result, and read continues in the background.
 func inTime[T any](limit time.Duration, read, instead func() T) T {
 	done := make(chan T, 1)
 	go func() { done <- read() }()
@@ -72,7 +72,7 @@ func inTime[T any](limit time.Duration, read, instead func() T) T {
 	}
 }
 
-// describeAll reports the states of processes, without reading files.
+// describeAll returns the states of processes, without reading files.
 func describeAll(targets []target) (report job.StackReport) {
 	var groups []job.StackGroup
 	for _, t := range targets {
@@ -87,8 +87,8 @@ func describeAll(targets []target) (report job.StackReport) {
 
 var errFilesHang = errors.New("the files of its program cannot be read: a file system hangs")
 
-// unwindAll is gatherStacks, without a limit for reading files. It stops tracing processes nameTime before the
-// deadline.
+// unwindAll does the work of gatherStacks, without a time limit for reading files. It stops tracing processes nameTime
+// before the deadline.
 func unwindAll(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint, slots []slot) {
 	var images trace.Images
 	defer images.Close()
@@ -143,8 +143,8 @@ func inspectAll(targets []target, images *trace.Images) []inspected {
 // maxTracers is the largest number of processes that are traced at a time.
 const maxTracers = 64
 
-// captureAll traces processes, at most maxTracers of them at a time. Several are traced at a time because the
-// threads of a busy host may stop late. It begins to trace no process after the deadline.
+// captureAll traces processes, at most maxTracers of them at a time. Several are traced at a time because the threads
+// of a busy host may stop late. It does not begin to trace a process after the deadline.
 func captureAll(processes []inspected, deadline time.Time) {
 	tokens := make(chan struct{}, maxTracers)
 	var tracers sync.WaitGroup
@@ -260,7 +260,7 @@ func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup 
 	return g
 }
 
-// stateOf returns the state that a letter in /proc/PID/stat means, as proc_pid_stat(5) lists them.
+// stateOf returns the state that a letter in /proc/PID/stat stands for. proc_pid_stat(5) lists the letters.
 func stateOf(letter byte) job.StackState {
 	switch letter {
 	case 'S', 'I', 'P', 'W', 'K':

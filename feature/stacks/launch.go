@@ -105,9 +105,9 @@ func (s *gathering) Read(done func(launch.StackSummary)) {
 	s.begin(func(q *query) { q.readers = append(q.readers, done) })
 }
 
-// begin asks all nodes for the stacks of their ranks, or joins the query in progress. The result is for r, or
-// for the user of this mpiexec if r is nil. The stacks of all ranks are read in any case, because the guess
-// about ranks that delay the others needs them.
+// begin asks all nodes for the stacks of their ranks, or joins the query in progress. It calls join, which registers
+// those who get the result, with that query. The stacks of all ranks are read in any case, because they are needed to
+// guess which ranks delay the others.
 func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil
 	if !running {
@@ -137,7 +137,7 @@ func (s *gathering) begin(join func(*query)) {
 	}
 }
 
-// add adds the stacks of a node. r is empty if the connection to the node was lost.
+// add adds the stacks of a node. m is empty if the connection to the node was lost.
 func (s *gathering) add(node int, m *StackGroups) {
 	if s.query == nil || !s.query.waiting[node] {
 		return

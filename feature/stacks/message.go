@@ -1,6 +1,6 @@
 /*
 Package stacks is the feature of mpiexec that prints the stacks of all ranks as one tree, when the time limit of
--timeout is reached (--on-timeout stacks) or a user asks for it while the job runs (mpijob status JOB --stacks).
+-timeout is reached (--on-timeout stacks) or a user asks for that while the job runs (mpijob status JOB --stacks).
 
 	supervise.InspectRanks, request of a user --> GatherStacks --> all nodes --> StackGroups --> text, or reply
 	                                                                  |
@@ -8,9 +8,9 @@ Package stacks is the feature of mpiexec that prints the stacks of all ranks as 
 	                    package stack:       unwinds and names what was copied
 	                    package tree:        joins equal stacks, on the node and in mpiexec
 
-	launch.go   mpiexec's half
-	helper.go   the helper's half; gather.go reads the stacks of processes
-	query.go    mpijob's half
+	launch.go   mpiexec's part
+	helper.go   the helper's part; gather.go reads the stacks of processes
+	query.go    mpijob's part
 */
 package stacks
 
@@ -64,8 +64,8 @@ func init() {
 	node.Admit(checkGroups)
 }
 
-// checkGroups checks the stacks that a node has sent. They must be those of its own ranks, in ascending
-// order, and have known states.
+// checkGroups checks the stacks that a node has sent. Each group must have a known state, and list ranks of the node in
+// ascending order.
 func checkGroups(v *node.Validator, m *StackGroups) (wire.Message, error) {
 	for _, g := range m.Report.Groups {
 		if !g.State.IsKnown() {

@@ -11,16 +11,16 @@ import (
 	"remshell/stack/trace"
 )
 
-// A fingerprint tells whether a main thread has done anything since it was last read. If the thread is in an
-// MPI call, the fingerprint covers only the callers of MPI, because the library itself may poll. If not, it
-// covers the whole stack.
+// A fingerprint shows whether a main thread has done anything since it was last read. If the thread is in an MPI call,
+// the fingerprint covers only the callers of MPI, because the library itself may poll. If not, it covers the whole
+// stack.
 type fingerprint struct {
 	inMPI bool
 	hash  uint64
 }
 
-// fingerprintOf returns the fingerprint of a thread. It returns false if the stack could not be read. If the thread is in
-// a call of MPI, slot is where the stack changes when that returns.
+// fingerprintOf returns the fingerprint of a thread. It returns false if the stack could not be read. If the thread is
+// in an MPI call, at is the slot that changes when the call returns.
 func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fingerprint, at slot, ok bool) {
 	if t.mem == nil || len(t.frames) == 0 {
 		return p, at, false
@@ -47,8 +47,8 @@ func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fing
 	return p, at, true
 }
 
-// A slot is the part of a stack where a function keeps its variables and, on AMD64, the address to which its present
-// call returns. A later call has another address.
+// A slot is the part of a stack where a function keeps its variables and, on AMD64, the address to which its current
+// call returns. A later call has a different return address.
 type slot struct {
 	rank    int
 	address uint64 // 0: unknown
@@ -58,7 +58,7 @@ type slot struct {
 // slotBelow is how many bytes of a slot are below the stack pointer of its function.
 const slotBelow = 8
 
-// watchSlots reads slots again and again for some time, while their processes run. It returns the ranks whose slot has
+// watchSlots reads slots repeatedly for the time d, while their processes run. It returns the ranks whose slot has
 // changed. memory returns the memory of a rank.
 func watchSlots(slots []slot, memory func(rank int) stack.Memory, d time.Duration) (moved []int) {
 	slots = slices.DeleteFunc(slices.Clone(slots), func(s slot) bool { return s.address == 0 })
@@ -75,7 +75,7 @@ func watchSlots(slots []slot, memory func(rank int) stack.Memory, d time.Duratio
 	return moved
 }
 
-// fingerprintsOf returns the fingerprints of main threads, by rank, and the slots of those that are in a call of MPI.
+// fingerprintsOf returns the fingerprints of main threads, by rank, and the slots of those that are in an MPI call.
 func fingerprintsOf(threads []rawThread, names map[addressKey][]stack.Location) (all map[int]fingerprint, slots []slot) {
 	all = make(map[int]fingerprint)
 	for i := range threads {
@@ -89,8 +89,8 @@ func fingerprintsOf(threads []rawThread, names map[addressKey][]stack.Location) 
 	return all, slots
 }
 
-// movedSince returns the ranks whose fingerprints differ from those of an earlier reading. Ranks that have only one are
-// not among them.
+// movedSince returns the ranks whose fingerprints differ from those of an earlier reading. It leaves out ranks that
+// have only one fingerprint.
 func movedSince(before, now map[int]fingerprint) (moved []int) {
 	for rank, p := range now {
 		if was, known := before[rank]; known && was != p {

@@ -27,16 +27,16 @@ func locateCalls(py *python.Runtime, calls []python.Call, mem stack.Memory) (all
 	return all
 }
 
-// A nativeFrame is a frame of a native stack, which machine code uses.
+// A nativeFrame is a frame of the native stack, which is the stack of machine code.
 type nativeFrame struct {
 	job.StackFrame
 	interpreter bool // in Python's own file
 	evaluates   bool // evaluates frames of Python
 }
 
-// mergePython replaces the frames of the Python interpreter by the Python functions that it evaluates. It
-// also leaves out functions without a name that have called others. native and calls have the innermost
-// frames first. If calls is empty, mergePython changes nothing.
+// mergePython replaces the frames of the Python interpreter by the Python functions that it evaluates. It also leaves
+// out unnamed functions that have called other functions. native and calls have the innermost frames first. If calls is
+// empty, mergePython changes nothing.
 func mergePython(native []nativeFrame, calls []pythonCall) (merged []job.StackFrame) {
 	evaluators, entries := 0, 0
 	for _, f := range native {

@@ -38,7 +38,8 @@ func readStacks(ctx context.Context, line option.Line, req job.Request, env rese
 	return append(pages, job.LedgerListing{Node: asked.Node, Stacks: asked.Reply.Stacks}), nil
 }
 
-// formatStacks returns the state of the job and the stacks of its ranks.
+// formatStacks returns a text with the state of the job and the stacks of its ranks. found is false if l does not list
+// the job.
 func formatStacks(l format.Ledger, ref job.JobRef) (text string, found bool) {
 	if text, found = l.FormatStatus(ref); !found {
 		return "", false

@@ -31,8 +31,8 @@ type transfer struct {
 	err        error                     // error on this machine
 }
 
-// stageFiles sends the staged files to the nodes. Each message of a node restarts the time limit. Each byte
-// that the nodes receive extends the limit, by the time that the byte takes at a rate of deadline.MinRate.
+// stageFiles sends the staged files to the nodes. Each message from a node restarts the time limit. Each byte that the
+// nodes receive extends the limit, by the time that the byte takes at a rate of deadline.MinRate.
 func stageFiles(p *reserve.Preparation) (err error) {
 	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
 	if !has || len(contents.Files) != len(p.Request.StagedFiles) {
@@ -69,9 +69,9 @@ func stageFiles(p *reserve.Preparation) (err error) {
 	return err
 }
 
-// announceFiles reports to the helpers on this machine that all files are in place. For the other nodes, it
-// starts to compute the checksums. The time for the checksums depends on the size of the files, and does not
-// count for the time limit.
+// announceFiles reports to the helpers on this machine that all files are in place. For the other nodes, it starts to
+// compute the checksums. The time for the checksums depends on the size of the files, and does not count toward the
+// time limit.
 func (s *transfer) announceFiles() {
 	var remote []*node.Node
 	for _, n := range s.Nodes {

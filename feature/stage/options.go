@@ -27,7 +27,7 @@ const texts = `
   machine, mpiexec creates links instead of copies.
 `
 
-// A Contents has the contents of the files that the request stages, in the order of the request.
+// A Contents holds the contents of the files that the request stages, in the order of the request.
 type Contents struct{ Files []Content }
 
 // A Content is the content of a staged file.

@@ -5,7 +5,7 @@ import (
 	"remshell/launch/node"
 )
 
-// A progress says how far the staging of files to a node has come. The zero value is for a job that stages no
+// A progress says how far the staging of files to a node has progressed. The zero value is for a job that stages no
 // files.
 type progress struct {
 	announced bool // StageFiles was sent
@@ -16,8 +16,8 @@ type progress struct {
 	sent      int  // bytes that were sent and not credited yet
 }
 
-// checkMissing checks the list of files that the node requests. The list must have indices of announced
-// files, in ascending order.
+// checkMissing checks the list of files that the node requests. The list must contain indices of announced files, in
+// ascending order.
 func (p *progress) checkMissing(m *MissingFiles) error {
 	if !p.announced || p.inPlace || p.wanted || p.done {
 		return node.ErrNotAsked
@@ -33,7 +33,7 @@ func (p *progress) checkMissing(m *MissingFiles) error {
 	return nil
 }
 
-// checkCredit checks that the node does not report that it has taken more bytes than mpiexec has sent.
+// checkCredit checks that the node does not report more bytes as taken than mpiexec has sent.
 func (p *progress) checkCredit(m *FileCredit) error {
 	switch {
 	case !p.announced || p.inPlace || p.done:

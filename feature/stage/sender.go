@@ -12,10 +12,10 @@ import (
 	"remshell/usererr"
 )
 
-// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that miss the
-// file, as soon as all these nodes have credit: a number of bytes that they allow to be sent. The slowest
-// node determines the speed, because the job has to wait for that node anyway. So at most one window of data
-// is in memory, however many nodes there are.
+// A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that do not have the
+// file, as soon as all these nodes have credit: a number of bytes that they allow to be sent. The slowest node
+// determines the speed, because the job has to wait for that node anyway. So at most one window of data is in memory,
+// however many nodes there are.
 type sender struct {
 	files    []job.StagedFile
 	contents []Content
@@ -106,7 +106,7 @@ func (p *sender) sendAll() error {
 	return nil
 }
 
-// sendFile sends one file to all nodes that miss it.
+// sendFile sends one file to all nodes that do not have it.
 func (p *sender) sendFile(i int) error {
 	to := p.recipientsOf(i)
 	buf := make([]byte, chunkSize)
@@ -131,7 +131,7 @@ func (p *sender) sendFile(i int) error {
 	return nil
 }
 
-// recipientsOf returns the nodes that miss a file, sorted by name.
+// recipientsOf returns the nodes that do not have a file, sorted by name.
 func (p *sender) recipientsOf(i int) (recipients []*node.Node) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,6 +1,6 @@
 /*
-Package stage is the feature of mpiexec that copies files to the nodes of a job before its ranks start, and removes
-them at its end (--stage; doc/adr/0009). On the machine of mpiexec it makes links to the files.
+Package stage is the feature of mpiexec that copies files to the nodes of a job before its ranks start, and removes them
+at the end of the job (--stage; doc/adr/0009). On the machine of mpiexec it makes links to the files.
 
 When all nodes have claimed their part of the plan, and before a node's first Start:
 
@@ -11,11 +11,11 @@ When all nodes have claimed their part of the plan, and before a node's first St
 	   | <----------------------------------- FileCredit   allows more bytes
 	   | <----------------------------------- StageResult  success, or the error
 
-A sender may have 2 MiB in transit to a node, counted before deflating. An empty FileCredit shows that the helper is
+A sender may have 2 MiB in transit to a node, counted before compression. An empty FileCredit shows that the helper is
 still at work. At both ends a goroutine of its own handles the files, so that a slow disk or link stops nothing else.
 
 	stageFiles --starts--> sender: reads a chunk, encodes it once, and sends it to
-	   ^                     |     all nodes that miss the file, once they all have credit
+	   ^                     |     all nodes without the file, once they all have credit
 	   |                     | FileChunk
 	   '----- node <---------'
 	           |

@@ -9,8 +9,8 @@ timeout.
 	                                                        |
 	--status, from a helper of another mpiexec <-- socket --'
 
-	status.go           mpiexec's half
-	helper.go           the helper's half
+	status.go           mpiexec's part
+	helper.go           the helper's part
 	package nodestate   the socket, and the sockets of other helpers
 */
 package status

@@ -15,10 +15,10 @@ func init() {
 	setup.RegisterListing("status", setup.Listing{Read: readStates, Format: format.Ledger.FormatStatus})
 }
 
-// readStates reads the ledgers of hosts for --status. A ledger is the directory of a host's jobs. If this
-// user may control the job, the listings say what each of its ranks is doing (rule SV-27). If the job refuses
-// the request, readStates reports that, and the listings have only the contents of the ledgers. readStates
-// sets the parts of ref that are missing.
+// readStates reads the ledgers of hosts for --status. A ledger is the directory of a host's jobs. If this user may
+// control the job, the listings say what each of its ranks is doing (rule SV-27). If the job refuses the request,
+// readStates reports that, and the listings contain only the contents of the ledgers. readStates sets the parts of ref
+// that are missing.
 func readStates(ctx context.Context, _ option.Line, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error) {
 	pages, asked, err := reserve.Status(ctx, req, env, *ref)
 	if err == nil && asked.Job != "" {

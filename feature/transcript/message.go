@@ -5,7 +5,7 @@ import (
 	"remshell/wire"
 )
 
-// maxLine is the longest line that a helper sends, in bytes.
+// maxLine is the maximum length of a line that a helper sends, in bytes.
 const maxLine = 60 << 10
 
 // PMITrace is a line of the messages between a rank and its PMI server, as in pmiserver.Server.Trace,
@@ -28,8 +28,8 @@ func init() {
 	node.AdmitIf(checkTrace)
 }
 
-// checkTrace checks a line of a rank's PMI messages. It returns an error if mpiexec has not asked for lines.
-// A line may come after the rank has exited.
+// checkTrace checks a line of a rank's PMI messages. It returns an error if mpiexec has not requested such lines. A
+// line may come after the rank has exited.
 func checkTrace(v *node.Validator, m *PMITrace) error {
 	rank := v.FindRank(m.Rank)
 	_, wanted := node.SettingOf[*Request](v)

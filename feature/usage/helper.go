@@ -63,7 +63,7 @@ func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	return nil
 }
 
-// A sample has the usage of all processes at one moment.
+// A sample contains the usage of all processes at one moment.
 type sample struct {
 	processes []sampler.Process
 	jobMem    int64 // bytes that count for the node's own memory limit; 0: there is no such limit
@@ -130,8 +130,8 @@ func (u *nodeSampler) report(newest sample) {
 	s.Send(m)
 }
 
-// rankFromEnviron returns the rank in the variable MPIEXEC_RANK of a process, if that rank is one of the
-// command line's and runs here. If not, it returns sampler.NoRank.
+// rankFromEnviron returns the rank in the variable MPIEXEC_RANK of a process, if that rank was started from the command
+// line, not by a spawn, and runs on this node. If not, it returns sampler.NoRank.
 func (u *nodeSampler) rankFromEnviron(pid int) int {
 	rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
 	if err != nil || !u.session.HasRank(rank) || proc.EnvironVariable(pid, "PMI_SPAWNED") != "" || proc.EnvironVariable(pid, "MPIEXEC_JOBID") != string(u.session.Prepare.Job) {

@@ -5,14 +5,13 @@ import (
 	"remshell/limits"
 )
 
-// Limits are the limits of a job's resources (--limit). For each limit it has the place where the limit was
-// set.
+// Limits are the limits on a job's resources (--limit). For each limit, they contain the place where the limit was set.
 type Limits struct {
 	Max     limits.Map
 	Origins limits.Origins
 }
 
-// A NodeSample is a sample of a node's processes, with names for users.
+// A NodeSample is a sample of a node's processes, with the names of the node and the ranks for messages.
 type NodeSample struct {
 	Node string
 	job.UsageSample

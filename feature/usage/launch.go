@@ -11,7 +11,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "usage and limits", Attach: attach}) }
 
-// A jobUsage has the usage that the nodes have reported during one attempt (one run of all ranks).
+// A jobUsage holds the usage that the nodes have reported during one attempt (one run of all ranks).
 type jobUsage struct {
 	job        *launch.Job
 	limits     Limits

@@ -83,17 +83,17 @@ func init() {
 	node.AdmitIf(checkExceeded)
 }
 
-// received has the state by which the messages of one connection are checked.
+// received holds the state that is needed to check the messages of one connection.
 type received struct {
 	samples  node.RateLimit
 	exceeded int // LimitExceeded received
 }
 
-// maxSampleRate is the largest number of samples of a node that are accepted in one second.
+// maxSampleRate is the maximum number of samples per second that are accepted from a node.
 const maxSampleRate = 4
 
-// checkSampled checks a usage sample. The sample may name each started rank once. Samples may come only as
-// often as they were requested (rule RM-51).
+// checkSampled checks a usage sample. The sample may name each started rank once. Samples may arrive only as often as
+// they were requested (rule RM-51).
 func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 )
 
 /*
-A nodeLimits has the limits that this node's administrator has set for jobs. mpiexec cannot raise them (rule RM-55).
+A nodeLimits holds the limits that this node's administrator has set for jobs. mpiexec cannot raise them (rule RM-55).
 
 	/etc/remshell/limits.toml --applyTo--> KernelLimits: the kernel enforces these, like the kernel
 	                              |        limits that mpiexec sends
@@ -71,8 +71,8 @@ func (l *nodeLimits) start() {
 // areSampled reports whether the node has limits that the helper checks with samples.
 func (l *nodeLimits) areSampled() bool { return len(l.sampled) > 0 }
 
-// firstExceeded returns a limit that is exceeded. It returns nil if no limit is exceeded, or if it has
-// already returned one in an earlier call.
+// firstExceeded returns a limit that is exceeded. It returns nil if no limit is exceeded, or if it has already returned
+// one in an earlier call. The parameters are as in findExceeded.
 func (l *nodeLimits) firstExceeded(ranks map[int]job.UsageSample, host job.UsageSample, hasRank func(int) bool, rankCount int) *LimitExceeded {
 	if l.reported {
 		return nil

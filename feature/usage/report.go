@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// formatUsage returns the usage of a job in one of the forms of --usage (rule RM-52). firsts has, for each
-// group, the number of its rank 0 within the job.
+// formatUsage returns the usage of a job in one of the forms of --usage (rule RM-52). firsts contains, for each group,
+// the job-wide number of the group's rank 0.
 func formatUsage(form string, req job.Request, r job.Result, firsts []int) (report string) {
 	switch form {
 	case "application":
@@ -57,8 +57,8 @@ func usageByNode(r job.Result) string {
 	return format.Columns(rows)
 }
 
-// usageByRank returns a table of the usage by rank. firsts has, for each group, the number of its rank 0
-// within the job.
+// usageByRank returns a table of the usage by rank. firsts contains, for each group, the job-wide number of the group's
+// rank 0.
 func usageByRank(r job.Result, firsts []int) string {
 	rows := [][]string{{"rank", "host", "cput", "mem", "vmem", "wall", "exit"}}
 	ends := make([]string, len(r.Usage.Ranks))
@@ -99,9 +99,9 @@ func memoryText(bytes int64) string {
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// aprunText returns the lines that aprun prints at the end (aprun.md 6). The lines have the exit codes and
-// signals of failed ranks, in the order in which these ranks ended, and the usage of all ranks. Times are the
-// sums of all ranks, and memory is the memory of the largest rank.
+// aprunText returns the lines that aprun prints at the end (aprun.md 6). The lines contain the exit codes and signals
+// of failed ranks, in the order in which these ranks ended, and the usage of all ranks. Times are the sums of all
+// ranks, and memory is the memory of the largest rank.
 func aprunText(id job.ID, r job.Result) string {
 	var codes, signals []string
 	add := func(to *[]string, item string) {

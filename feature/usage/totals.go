@@ -94,8 +94,7 @@ func (t *Totals) NodeMaximum(node int) (maximum job.UsageSample, sampled bool) {
 	return n.maximum, true
 }
 
-// CompleteSeconds returns the totals without the current second, of which some nodes have not
-// reported yet.
+// CompleteSeconds returns the totals without the current second, for which some nodes have not reported yet.
 func (t *Totals) CompleteSeconds() Totals {
 	return Totals{nodes: t.nodes, maximum: t.maximum, completeOnly: true}
 }

@@ -70,9 +70,8 @@ type conflictError struct{ reason string }
 
 func (e *conflictError) Error() string { return e.reason }
 
-// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns the reason if the
-// rules forbid the ranks, and "" otherwise. It also lowers the limit of ranks in m to the administrator's
-// limit.
+// checkNodeRules checks a Prepare against the rules of the node's administrator. It returns the reason if the rules
+// forbid the ranks, and "" otherwise. It also lowers the limit on ranks in m to the administrator's limit.
 func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	rules, err := w.adminFiles.ReadRules()
 	if err != nil {
@@ -200,10 +199,9 @@ func clusterNote(t wire.Claim) job.Claim {
 	return note
 }
 
-// findConflict checks again those conditions of a plan that depend on claims of other jobs (placement.md 3, 7
-// to 11), because others may have claimed CPUs after the plan was made. The job's own claims are ignored,
-// because the plan takes them into account; they count only for the node's limit of ranks. The error is a
-// *conflictError, or nil.
+// findConflict checks again those conditions of a plan that depend on claims of other jobs (placement.md 3, 7 to 11),
+// because others may have claimed CPUs after the plan was made. The job's own claims are ignored, because the plan
+// takes them into account; they count only toward the node's limit on ranks. The error is a *conflictError, or nil.
 func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) error {
 	if mine.RM != "" { // other batch jobs cannot use what the batch system granted to this one
 		others, _ = splitByBatchJob(others, mine.RM)

@@ -1,6 +1,6 @@
 /*
-Package checkpoint decides when a job is asked to write a checkpoint, and when the checkpoint is
-complete (survive.md 4). Only the program knows what its checkpoint contains.
+Package machine decides when a job is asked to write a checkpoint, and when the checkpoint is complete (survive.md 4).
+Only the program knows what its checkpoint contains.
 
 	        timer, --ckpt-before, request
 	Idle ----------------------------> InProgress -- the job fails, or is over -> Over
@@ -19,7 +19,7 @@ import (
 	"remshell/text"
 )
 
-// A Phase says how far the current checkpoint of an attempt (one run of all ranks) has come.
+// A Phase says how far the current checkpoint of an attempt (one run of all ranks) has progressed.
 type Phase int
 
 // These are the phases of a checkpoint.
@@ -35,8 +35,8 @@ const CheckInterval = time.Second
 
 // These are the events that Step handles.
 type (
-	// JobRunning is the event that all ranks run. End is the time when the job must end, or the zero time if
-	// it is unknown.
+	// JobRunning is the event that all ranks are running. End is the time at which the job must end, or the zero time
+	// if it is unknown.
 	JobRunning struct{ End time.Time }
 	// Tick is the event that the time returned by State.Next has come.
 	Tick struct{}
@@ -118,8 +118,8 @@ func (s *State) Next() (next time.Time) {
 	return next
 }
 
-// Shift moves all timers by the time for which the job was stopped. end is the new time at which the job must
-// end, from which the timer of --ckpt-before is set. It is the zero time if the end is unknown.
+// Shift moves all timers by the time for which the job was stopped. end is the new time at which the job must end, or
+// the zero time if it is unknown. Shift sets the timer of --ckpt-before according to end.
 func (s *State) Shift(stopped time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
@@ -244,8 +244,7 @@ func (s *State) handleTick(now time.Time) (actions []Action) {
 }
 
 // handleTimeout handles a checkpoint that is not complete after the grace time. If mpiexec cannot verify that
-// checkpoints are complete, a timeout is no failure, unless the job may only be stopped after a complete
-// checkpoint.
+// checkpoints are complete, a timeout is not a failure, unless the job may only be stopped after a complete checkpoint.
 func (s *State) handleTimeout(now time.Time) []Action {
 	required := s.stopAfter && s.policy.Required
 	if !s.policy.CanVerify() && !required {

@@ -4,9 +4,9 @@ Package machine decides when a job makes no progress. It performs no I/O and rea
 	helper:   a Sample of /proc, some in each --hang time --Tracker--> Report: how long nothing has changed on the node
 	mpiexec:  Reports of all nodes --Watch--> read all stacks, four times --Watch--> tell the user, or wait twice as long
 
-In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a time, waits
-for the user or is traced by a debugger is assumed to continue by itself, and so is a rank whose stack has changed
-between two readings.
+In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a set time, waits for
+the user or is traced by a debugger is assumed to continue by itself, and so is a rank whose stack has changed between
+two readings.
 */
 package machine
 
@@ -40,7 +40,7 @@ type Report struct {
 	Awake []int // ranks that have used a CPU, or have been awake at times, or sleep for a time
 }
 
-// A Tracker compares the samples of a node and makes reports of them.
+// A Tracker compares the samples of a node and produces Reports.
 type Tracker struct {
 	After time.Duration // as in Policy
 
@@ -51,7 +51,7 @@ type Tracker struct {
 	reported bool      // the last report says that nothing has changed
 }
 
-// awakeShare is the part of a CPU's time that a rank must use to count as awake.
+// awakeShare is the fraction of a CPU's time that a rank must use to count as awake.
 const awakeShare = 0.01
 
 // Add adds a sample. reading says that mpiexec has requested the sample and reads the stacks of ranks after

@@ -15,11 +15,11 @@ type Policy struct {
 	Plain bool          // also programs that do not call PMI
 }
 
-// rounds is how many times the stacks are read before a job is reported. Ranks that only seem to hang may
+// rounds is how many times the stacks are read before a job is reported as hanging. Ranks that only seem to hang may
 // continue between two readings.
 const rounds = 4
 
-// spacing returns the time between two readings.
+// spacing returns the time between two readings of the stacks. after is the --hang time.
 func spacing(after time.Duration) time.Duration { return min(after/30, 2*time.Second) }
 
 // A Watch decides whether one attempt of a job (one run of all ranks) makes progress. The current time is a
@@ -35,7 +35,7 @@ type Watch struct {
 	since     time.Time // when something changed last on any node, as of the first reading
 }
 
-// A node contains what a node has reported.
+// A node holds what a node has reported.
 type node struct {
 	Report
 	at    time.Time
@@ -85,7 +85,7 @@ func (w *Watch) AddReport(key int, r Report, now time.Time) {
 	n.Report, n.at = r, now
 }
 
-// Suspend records that the ranks were stopped, or that they run again.
+// Suspend records that the ranks were stopped, or that they are running again.
 func (w *Watch) Suspend(stopped bool, now time.Time) {
 	if w.suspended && !stopped {
 		w.resumed = now
@@ -94,11 +94,11 @@ func (w *Watch) Suspend(stopped bool, now time.Time) {
 	w.suspended = stopped
 }
 
-// progress starts to watch from the beginning, because something has changed.
+// progress restarts the watch, because something has changed.
 func (w *Watch) progress() { w.doublings, w.round = 0, 0 }
 
-// quietSince returns when the last change was. quiet is false if there are still changes, or if the job is
-// not being watched at present.
+// quietSince returns the time of the last change. quiet is false if there are still changes, or if the job is not being
+// watched at present.
 func (w *Watch) quietSince() (since time.Time, quiet bool) {
 	since = w.resumed
 	pmi := w.Plain
@@ -114,8 +114,8 @@ func (w *Watch) quietSince() (since time.Time, quiet bool) {
 	return since, pmi && !w.suspended && len(w.nodes) > 0
 }
 
-// NextReading reports whether the stacks must be read now. If not, next is the time at which NextReading must
-// be called again. The zero time means after the next change.
+// NextReading reports whether the stacks must be read now. If not, next is the time at which NextReading must be called
+// again, or the zero time if that is after the next change.
 func (w *Watch) NextReading(now time.Time) (read bool, next time.Time) {
 	since, quiet := w.quietSince()
 	if !quiet || w.reading {
@@ -137,14 +137,14 @@ type Reading struct {
 	Moved  []int            // ranks that have done something since the last reading
 }
 
-// A Verdict is what a reading means.
+// A Verdict is the conclusion from a reading.
 type Verdict struct {
 	Hangs bool          // the job makes no progress: the user is to read that
 	Quiet time.Duration // how long nothing has changed
 	Why   string        // why the job may go on; empty: it hangs, or there are more readings to come
 }
 
-// AddReading adds the stacks that NextReading has asked for.
+// AddReading adds the stacks that NextReading has requested, and returns the conclusion.
 func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 	w.reading = false
 	since, stays := w.quietSince()
@@ -166,7 +166,7 @@ func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 	return Verdict{Hangs: true, Quiet: quiet}
 }
 
-// wait doubles the time until the next reading, until that time is later than quiet.
+// wait doubles the time before the next reading until that time exceeds quiet.
 func (w *Watch) wait(quiet time.Duration) {
 	const most = 20 // doublings: two years of minutes
 	for w.doublings < most && w.After<<w.doublings <= quiet+rounds*spacing(w.After) {
@@ -202,7 +202,7 @@ func (w *Watch) goesOn(r Reading) string {
 	return ""
 }
 
-// debuggerNote is the text at the end of the note of a group of ranks that a debugger traces.
+// debuggerNote is the end of the note about a group of ranks that a debugger traces.
 const debuggerNote = "traces it already"
 
 func containsAny(list, ranks []int) bool {

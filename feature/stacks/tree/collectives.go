@@ -43,8 +43,8 @@ func Communicates(function string) bool {
 	return is
 }
 
-// These are the calls in which ranks wait for each other, of the libraries c10d and gloo, and of NCCL without
-// its prefix.
+// These are the calls in which ranks wait for each other: calls of the libraries c10d and gloo, and calls of NCCL
+// without the prefix "nccl".
 var (
 	c10dCalls = []string{"allreduce", "allreduce_coalesced", "broadcast", "reduce", "allgather", "_allgather_base", "allgather_coalesced", "gather", "scatter",
 		"reduce_scatter", "_reduce_scatter_base", "alltoall", "alltoall_base", "send", "recv", "recvAnysource", "barrier", "monitoredBarrier"}
@@ -52,7 +52,7 @@ var (
 		"CommInitAll", "CommSplit", "CommFinalize", "CommDestroy", "CommAbort"}
 )
 
-// familyOf returns the library of a call that communicates has named.
+// familyOf returns the library to which a call belongs. call is a name that communicates has returned.
 func familyOf(call string) string {
 	for prefix, family := range map[string]string{"torch.distributed.": "torch.distributed", "c10d::": "torch.distributed", "gloo::": "gloo", "nccl": "NCCL"} {
 		if strings.HasPrefix(call, prefix) {

@@ -56,7 +56,7 @@ func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	return g, true
 }
 
-// ofSeveral returns a reason of whyElsewhere for several ranks.
+// ofSeveral converts a reason of whyElsewhere to the plural, for several ranks.
 func ofSeveral(why string) string {
 	verb, rest, _ := strings.Cut(strings.TrimPrefix(why, "it "), " ")
 	plural := map[string]string{"is": "they are", "has": "they have", "computes": "they compute", "waits": "they wait", "its": "their"}[verb]
@@ -75,8 +75,8 @@ const (
 	weightEnded
 )
 
-// whyElsewhere returns the reason why group g may keep the ranks of group largest waiting, which are in the
-// given call. weight is 0 if g is in the same call at the same place.
+// whyElsewhere returns the reason why group g may keep group largest waiting, and the weight of the reason. The ranks
+// of largest are in the given call. weight is 0 if g is in the same call at the same place.
 func whyElsewhere(g, largest job.StackGroup, call string) (reason string, weight int) {
 	name := InMPI(g)
 	switch {

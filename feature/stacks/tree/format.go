@@ -30,7 +30,8 @@ func Format(r job.StackReport) string {
 	return b.String()
 }
 
-// Summarize returns a line for each group of main threads, the guess which ranks keep the others waiting, and the notes.
+// Summarize returns a line for each group of main threads, the guess about which ranks keep the others waiting, and the
+// notes.
 func Summarize(r job.StackReport) string {
 	var b strings.Builder
 	main := mainThreads(r.Groups)
@@ -53,7 +54,8 @@ func Summarize(r job.StackReport) string {
 	return b.String()
 }
 
-// Likely returns which ranks seem to keep the others waiting, and why. It is empty if nothing tells ranks apart.
+// Likely returns which ranks seem to keep the others waiting, and why. The text is empty if nothing distinguishes the
+// ranks.
 func Likely(r job.StackReport) string {
 	guess, ok := Explain(r.Groups)
 	if !ok {
@@ -199,8 +201,8 @@ func (n *node) add(g job.StackGroup) {
 	}
 }
 
-// rows appends a row for n and for each call below n. above has the ranks of the caller. The ranks of a row
-// are left out if they are the same.
+// rows appends a row for n and for each call below n. above contains the ranks of the caller. A row that has the same
+// ranks as its caller does not list them.
 func (n *node) rows(indent string, above []int, rows *[][]string) {
 	ranks := idset.New(n.ranks...)
 	who := ""

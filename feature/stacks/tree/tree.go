@@ -1,6 +1,6 @@
 /*
-Package tree joins the stacks of many ranks, and finds the ranks that are at another place than most. It performs
-no I/O.
+Package tree joins the stacks of many ranks, and finds the ranks that are at a different place from most. It performs no
+I/O.
 
 	a stack of each thread --Simplify--> frames that say where the program is
 	   --Merge--> groups of equal stacks (on each node, and again in mpiexec)
@@ -17,10 +17,10 @@ import (
 	"remshell/job"
 )
 
-// Simplify returns the frames of a stack, outermost first. It leaves out frames that say nothing about the
-// program: the callers of main or of a thread's function, and the inner calls of a library for communication
-// or of the C library. innermost has the frames, innermost first. cut is true if inner calls are left out. If
-// more than job.MaxStackFrames frames remain, their number replaces those in the middle.
+// Simplify returns the frames of a stack, outermost first. It leaves out frames that say nothing about the program: the
+// callers of main or of a thread's function, and the inner calls of a communication library or of the C library.
+// innermost contains the frames, innermost first. cut is true if inner calls are left out. If more than
+// job.MaxStackFrames frames remain, one frame that says how many are left out replaces those in the middle.
 func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
 	frames = slices.Clone(innermost)
 	slices.Reverse(frames)

@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package nodestate has the part of feature status that works on the processes of one node. A Socket serves the states of
-one helper's ranks to other helpers. Collect reads states from the sockets.
+Package nodestate contains the part of feature status that works on the processes of one node. A Socket serves the
+states of one helper's ranks to other helpers. Collect reads states from the sockets.
 */
 package nodestate
 
@@ -40,9 +40,9 @@ const (
 	maxStateBytes  = 2 << 10 // an honest helper needs less per rank
 )
 
-// Collect returns the states of a job's ranks on this machine. The claims, which record what jobs use here,
-// say to which helpers to connect and which ranks to accept. Collect ignores claims of other jobs. If no
-// helper replies, it reads the states from /proc, without the PMI state.
+// Collect returns the states of a job's ranks on this machine. The claims, which record what jobs use here, determine
+// to which helpers to connect and which ranks to accept. Collect ignores claims of other jobs. If no helper replies, it
+// reads the states from /proc, without the PMI state.
 func Collect(key job.Key, claims []job.Claim) []job.RankState {
 	if !isPlainID(key.Job) {
 		return nil
@@ -86,8 +86,7 @@ func newStateCollector(key job.Key, claims []job.Claim) *stateCollector {
 	return a
 }
 
-// addState adds the state of a rank, if a claim of the job has the rank and no state of the rank was added
-// before.
+// addState adds the state of a rank, if a claim of the job includes the rank and no state of the rank was added before.
 func (a *stateCollector) addState(s job.RankState) {
 	if !a.missing[s.Rank] {
 		return

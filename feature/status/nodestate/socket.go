@@ -40,7 +40,7 @@ type Socket struct {
 // socketTimeout is the time limit for the communication on one connection, for the server and the client.
 const socketTimeout = time.Second
 
-// socketDirs returns the directories that may have a user's sockets. The first one that can be used is used.
+// socketDirs returns the directories that may contain a user's sockets. Helpers use the first directory that is usable.
 func socketDirs(uid int) []string {
 	n := strconv.Itoa(uid)
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
@@ -52,7 +52,7 @@ func isPrivateDir(dir string, uid int) bool {
 	return unix.Lstat(dir, &is) == nil && owndir.Check(&is, uid, forbiddenMode) == nil
 }
 
-// forbiddenMode has the permission bits that a directory of sockets must not have.
+// forbiddenMode contains the permission bits that a directory of sockets must not have.
 const forbiddenMode = 0o077
 
 // socketName returns the name of the socket of a job's helper. It includes the PID namespace, since
@@ -134,7 +134,7 @@ func isAlive(pid int) bool {
 	return unix.Kill(pid, 0) == nil && !(seen && look.State == 'Z')
 }
 
-// isPlainID reports whether a job ID can be part of a file name, and of a pattern without wildcards.
+// isPlainID reports whether a job ID can be used as a part of a file name, and contains no wildcards of a pattern.
 func isPlainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }

@@ -29,7 +29,7 @@ type Process struct {
 	job.UsageSample
 }
 
-// Ownership has the helper's data from which the rank of a process is found.
+// An Ownership contains the helper's data that is needed to find the rank of a process.
 type Ownership struct {
 	Helper          int                // PID of the helper; its descendants are counted, itself not
 	RankByPID       map[int]int        // the ranks' own processes
@@ -38,8 +38,8 @@ type Ownership struct {
 	RankFromEnviron func(pid int) int  // the rank in the environment of a process, or NoRank
 }
 
-// A Tracker has the data that one pass over /proc needs from earlier passes (rule RM-51). The zero value is
-// empty. A nil Tracker records nothing, for jobs whose usage is not sampled.
+// A Tracker holds the data that one pass over /proc needs from earlier passes (rule RM-51). The zero value is empty. A
+// nil Tracker records nothing, for jobs whose usage is not sampled.
 type Tracker struct {
 	seen        map[int]lastSeen      // by PID
 	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank
@@ -191,8 +191,8 @@ const (
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is the sampling interval from which on a job gets no additional passes at its start, because
-// they would cost too much.
+// costlyInterval is the shortest sampling interval at which a job gets no additional passes at its start, because they
+// would cost too much.
 const costlyInterval = 10 * time.Second
 
 // NextPass returns the time of the next sample. now is the current time, and start is the time at which the
