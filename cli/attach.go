@@ -46,7 +46,7 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns a warning that names the nodes of a plan whose shells have not joined the batch job. It
+// warning returns a warning that lists those nodes of a plan on which the shell has not joined the batch job. It
 // returns "" if all shells have joined.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()

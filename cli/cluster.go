@@ -63,8 +63,8 @@ func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
-// directoryTime is how long all look-ups of users and groups in a directory service may take together. These
-// are the user's own account and the users and groups that a file names.
+// directoryTime is the maximum total time for all look-ups of users and groups in a directory service. mpiexec looks up
+// the user's own account, and the users and groups that a file names.
 const directoryTime = 5 * time.Second
 
 // userIDs returns functions that look up users and groups on this machine. A new set of functions is used for
@@ -74,8 +74,8 @@ func userIDs() config.IDs {
 	return config.IDs{User: user, Group: group}
 }
 
-// nodeSetInfo returns the part of --info about node sets, as options and the cluster file request them
-// (which-hosts.md 15). An error is returned as text, so that the rest of --info is still printed.
+// nodeSetInfo returns the part of --info about the node sets that options and the cluster file request (which-hosts.md
+// 15). An error is returned as text, so that the rest of --info is still printed.
 func nodeSetInfo(line option.Line, sys System) string {
 	c := invocation{line: line, sys: sys}
 	_, err := c.locateHosts()
@@ -92,9 +92,9 @@ func nodeSetInfo(line option.Line, sys System) string {
 	return "\nnode sets:\n" + strings.TrimSuffix(text, "\n") + "\n"
 }
 
-// newReread returns a function for reserve.Env.RereadRequest. While a request waits, it reads the cluster
-// file again before each attempt to start (placement.md 6.1, 6.5). Options, variables and host files are read
-// only once. newReread returns nil if the request does not wait or has no cluster file.
+// newReread returns a function for reserve.Env.RereadRequest. While a request waits, this function reads the cluster
+// file again before each attempt to start (placement.md 6.1, 6.5). Options, variables and host files are read only
+// once. newReread returns nil if the request does not wait or has no cluster file.
 func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil

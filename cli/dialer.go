@@ -23,7 +23,7 @@ import (
 	"remshell/usererr"
 )
 
-// A hostDialer has the transports, the ways to reach the hosts of one command line.
+// A hostDialer contains the transports with which mpiexec reaches the hosts of one command line.
 type hostDialer struct {
 	transport.Transports
 	build     string             // that helpers must have; empty: this process's own, since no other starts
@@ -38,10 +38,9 @@ var _ node.HelperDialer = (*hostDialer)(nil)
 // host. It returns false if there is no such server.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the transports, the ways to reach hosts, for a command line. If starter is not nil, it
-// returns the transport that uses the batch system's starter; its second argument has other transports to
-// fall back on. If guard is not nil, this machine is the only node, and no other transport is prepared,
-// because that would take time.
+// newDialer chooses the transports for the hosts of a command line. starter, if not nil, returns the transport that
+// uses the batch system's starter; its second argument contains other transports to fall back on. If guard is not nil,
+// this machine is the only node, and no other transport is prepared, because that would take time.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {

@@ -100,9 +100,9 @@ func (c *invocation) nextCommand(failed bool) string {
 	return nextCommandFor(c.args, line, failed)
 }
 
-// nextCommandFor returns the command line that a user should run after reading the report for args. If there
-// are failures, it is the same command line. Otherwise it is the job without --doctor. If no program is
-// named, it is --selftest on the same hosts.
+// nextCommandFor returns the command line that a user should run after reading the report for args. If failed is true,
+// it is the same command line. Otherwise it is the command line without --doctor, with --selftest added if it names no
+// program.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {
 		return quoteCommand("mpiexec", args)

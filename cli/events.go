@@ -111,8 +111,8 @@ func (j *eventWriter) writeQueue() {
 	_, j.err = j.w.Write(bytes.Join(lines, nil))
 }
 
-// close writes the remaining events and returns the first error of writing. It waits for a slow reader
-// without limit, or for flushTimeout at most if limited is true.
+// close writes the remaining events and returns the first error of writing. If limited is true, it waits for a slow
+// reader for at most flushTimeout. Otherwise it waits without limit.
 func (j *eventWriter) close(limited bool) error {
 	j.mu.Lock()
 	j.closed = true
@@ -130,7 +130,7 @@ func (j *eventWriter) close(limited bool) error {
 	}
 }
 
-// An eventHeader has the fields with which each event begins.
+// An eventHeader contains the fields at the start of each event.
 type eventHeader struct {
 	Version int       `json:"v"`
 	Time    time.Time `json:"time"`
@@ -139,8 +139,7 @@ type eventHeader struct {
 
 func newEventHeader(event string) eventHeader { return eventHeader{eventVersion, time.Now(), event} }
 
-// Connected implements launch.Observer: it writes the event that a connection to a host was made or has
-// failed.
+// Connected implements launch.Observer. It writes an event about a successful or failed connection to a host.
 func (j *eventWriter) Connected(c job.ConnectResult) {
 	j.enqueue(struct {
 		eventHeader
@@ -148,7 +147,7 @@ func (j *eventWriter) Connected(c job.ConnectResult) {
 	}{newEventHeader("connect"), record.NewConnect(c)})
 }
 
-// Started writes the event that a rank was started.
+// Started writes an event about the start of a rank.
 func (j *eventWriter) Started(s job.RankStart) {
 	j.enqueue(struct {
 		eventHeader
@@ -182,8 +181,8 @@ func (j *eventWriter) Output(rank int, stream string, data []byte) {
 	j.writeQueue()
 }
 
-// Exited writes the event that a rank has ended. If the output of ranks is written as events, too, the exit
-// event comes after the end of the rank's output.
+// Exited writes an event about the end of a rank. If the output of ranks is written as events, too, the exit event
+// comes after the end of the rank's output.
 func (j *eventWriter) Exited(node string, e job.Exit) {
 	event := struct {
 		eventHeader
@@ -213,7 +212,7 @@ func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed writes the event that shared memory which a rank had left behind was freed.
+// LeftoverFreed writes an event about shared memory that a rank had left behind and that was freed.
 func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader
@@ -221,8 +220,7 @@ func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	}{newEventHeader("cleaned"), record.NewLeftover(r)})
 }
 
-// Controlled writes the event that a user has sent a request to the job, such as --suspend (survive.md
-// SV-26).
+// Controlled writes an event about a request, such as --suspend, that a user has sent to the job (survive.md SV-26).
 func (j *eventWriter) Controlled(h job.ControlEvent) {
 	j.enqueue(struct {
 		eventHeader
@@ -274,9 +272,9 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	}{newEventHeader("plan"), id, plan})
 }
 
-// startEvents starts to write the events of the run if --json is given. The caller must call ended with the
-// result of the run. ended returns a reportedError if events for standard output are lost. If events go to
-// standard output, the output of ranks goes to standard error.
+// startEvents starts writing the events of the run if --json is given. The caller must call ended with the result of
+// the run. ended returns a reportedError if events for standard output are lost. If events go to standard output, the
+// output of ranks goes to standard error.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {

@@ -64,8 +64,8 @@ func isWorldWritable(name string, links int) bool {
 // 10,000 nodes is much smaller.
 const maxTextFile = 128 << 20
 
-// A userFiles opens files that the user names. It checks the owner of the opened file, and not of the name,
-// because the name may lead to another file later.
+// A userFiles opens files that the user names. It checks the owner after it has opened the file, because the name could
+// refer to a different file by the time of opening.
 type userFiles struct {
 	in        io.Reader        // standard input, named "-"
 	environ   []string         // HOME is where copyAdvice puts a copy
@@ -127,7 +127,7 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 	return &usererr.Error{Text: text, Remedy: u.copyAdvice(name, info)}
 }
 
-// copyAdvice returns a hint that says how to make a copy of a file that belongs to the current user.
+// copyAdvice returns a hint that says how to copy a file so that the copy belongs to the current user.
 func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	dir := job.EnvValue(u.environ, "HOME")
 	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {

@@ -21,8 +21,8 @@ package carries out.
 	   '-- apstat, apkill, psiadmin, psmgr (apstat.go)
 */
 
-// frontEnds has the other names under which mpiexec can be started, each with a command line of its own. The
-// first argument "--NAME" has the same effect as the name.
+// frontEnds lists the other names under which mpiexec can be started. Each has its own command-line syntax. The first
+// argument "--NAME" has the same effect as the name.
 var frontEnds = append([]string{"aprun", "mpijob"}, slices.Sorted(maps.Keys(statusFrontEnds))...)
 
 // FrontEndArgs returns mpiexec's arguments for a command line. args[0] is the program's name. If it is one of

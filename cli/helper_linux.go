@@ -143,10 +143,10 @@ func selfTestRank() error {
 	return selftest.Run(os.Getenv, os.NewFile(uintptr(fd), "PMI_FD"), os.Stdin, os.Stdout, signals)
 }
 
-// dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package
-// dialback). If it cannot connect, it writes the reason to its output, as the delivery script does. The
-// result is nil without an error if the helper is to use its standard streams instead. When the input ends,
-// the starter's job step has ended, and dialBack closes the connection after byeTimeout.
+// dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package dialback). If it
+// cannot connect, it writes the reason to its output, as the delivery script does. It returns nil without an error if
+// the helper must use its standard streams instead. When the input ends, the starter's job step has ended, and dialBack
+// closes the connection after byeTimeout.
 func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
 	token, err := dialback.ReadJoinToken(s.in)
@@ -189,12 +189,12 @@ func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
 	return conn, err
 }
 
-// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's Bye
-// message, which arrives over the connection, may come later than that.
+// byeTimeout is how long the connection to mpiexec stays open after the step's input has ended. mpiexec's Bye message,
+// which is sent over the connection, may arrive after the end of the input.
 const byeTimeout = time.Second
 
-// closeAfter closes conn when delay has passed after the end of step. As a result, mpiexec notices the end of
-// the step soon, even if the ranks here still run.
+// closeAfter arranges that conn is closed when delay has passed after the end of step. As a result, mpiexec notices the
+// end of the step soon, even if the ranks here still run.
 func closeAfter(step context.Context, conn net.Conn, delay time.Duration) {
 	context.AfterFunc(step, func() { time.AfterFunc(delay, func() { conn.Close() }) })
 }

@@ -20,7 +20,7 @@ import (
 // This file implements the commands of mpijob that are about jobs, and the options of mpiexec that mean the same: ps, queue,
 // and those of features, such as status and end. Each reads the ledgers of the hosts.
 
-// programAsHosts treats the words where a program would stand as hosts, as in mpiexec --ps n1 n2. They take
+// programAsHosts treats the words in the position of the program as hosts, as in mpiexec --ps n1 n2. They take
 // precedence over hosts in variables and in the user's configuration.
 func programAsHosts(line option.Line) (option.Line, error) {
 	app := &line.Apps[0]

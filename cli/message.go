@@ -86,12 +86,12 @@ func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrint
 	return to
 }
 
-// printMessage prints a message with one Write. It folds the message at the current width of the terminal.
+// printMessage prints a message in one call of Write. It folds the message at the current width of the terminal.
 func (s messagePrinter) printMessage(m message) {
 	io.WriteString(s, m.render(s.program, widthOf(s.terminal), s.colour))
 }
 
-// widthOf returns the width of a terminal in columns. It is 0 if w is no terminal.
+// widthOf returns the width of a terminal in columns. It is 0 if w is not a terminal.
 func widthOf(w any) int {
 	if file, ok := w.(*os.File); ok && file != nil {
 		width, _, _ := term.GetSize(int(file.Fd()))

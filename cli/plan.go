@@ -85,8 +85,8 @@ func (c *invocation) drawTopology(ctx context.Context) error {
 	return err
 }
 
-// routeOf returns a function that describes how d reaches a node (rule DIAG-1). The description is empty if d
-// is no transport.Transport.
+// routeOf returns a function that describes how d reaches a node (rule DIAG-1). The description is empty if d is not a
+// transport.Transport.
 func routeOf(d node.HelperDialer) func(job.NodeDef) string {
 	transp, ok := d.(transport.Transport)
 	return func(def job.NodeDef) string {
@@ -233,7 +233,7 @@ func (p displays) formatAll(v format.JobView) string {
 	return p.formatProbed(v) + p.formatPlanned(v)
 }
 
-// setDisplays sets callbacks in env that print each requested display as soon as its data is known.
+// setDisplays sets callbacks in env that print each requested display as soon as its data is available.
 func setDisplays(line option.Line, req job.Request, env *launch.Env) {
 	p, save := wantedDisplays(line.Job), env.OnSnapshot
 	p.choice = line.Job.Verbosity > 0

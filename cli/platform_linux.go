@@ -47,9 +47,9 @@ func (closedStdout) Write([]byte) (int, error) {
 	return 0, &usererr.Error{Text: "standard output is closed", Remedy: "to discard the output, use >/dev/null"}
 }
 
-// startLocalProbe starts to probe this machine in the background, to save time in jobs that run on this
-// machine alone. The first call of the returned function returns this probe. Further calls, for later
-// attempts of the job, probe again, because they may be days later.
+// startLocalProbe starts to probe this machine in the background, to save time in jobs that run on this machine alone.
+// The first call of the returned function returns this probe. Further calls, for later attempts of the job, probe
+// again, because a later attempt may start days afterwards.
 func startLocalProbe(environ []string) func() (job.Probe, error) {
 	probeNow := func() (job.Probe, error) { return probe.Node(probe.RootFS(""), request.HelperEnv(environ)) }
 	type probeResult struct {
@@ -73,7 +73,7 @@ func startLocalProbe(environ []string) func() (job.Probe, error) {
 // probeLocal probes this machine.
 func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
 
-// localAttributes returns the attributes of this machine, from which node sets are made.
+// localAttributes returns the attributes of this machine, from which node sets are formed.
 func localAttributes(sys System) job.Attributes { return probe.Attributes(sys.FS, sys.Environ) }
 
 // examineLocalLogin diagnoses the user's login on this machine, which is the one that launches jobs.
@@ -106,9 +106,8 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagatedLimits are the resource limits that ranks on other hosts inherit from mpiexec (rule ENV-8).
-// RLIMIT_NPROC is not among them, because it counts the user's processes on the other host, about which
-// mpiexec knows nothing.
+// propagatedLimits are the resource limits that ranks on other hosts inherit from mpiexec (rule ENV-8). RLIMIT_NPROC is
+// not among them. It limits the number of the user's processes on the other host, about which mpiexec knows nothing.
 var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 

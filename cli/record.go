@@ -87,9 +87,9 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 	}
 }
 
-// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. It is limited because
-// any user who can write to the file could hold the lock for ever. Without the lock, lines of two processes
-// could mix on some file systems.
+// accountsLockTimeout is how long appendLine waits for the lock of the accounting file. It is limited because any user
+// who can write to the file could hold the lock for ever. Without the lock, the lines of two processes could be
+// interleaved on some file systems.
 const accountsLockTimeout = 2 * time.Second
 
 // checkAppendable returns an error if appendLine could not append to a file. It neither writes nor creates
@@ -113,7 +113,7 @@ func checkAppendable(name string) error {
 	return nil
 }
 
-// appendLine appends a line to a file with one write. It creates the file if it is missing.
+// appendLine appends a line to a file in a single write. It creates the file if it is missing.
 func appendLine(name string, line []byte) error {
 	f, err := userfile.OpenFile(name, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o644)
 	if err != nil {

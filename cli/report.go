@@ -28,9 +28,9 @@ type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// printError prints one message for each error that err joins. It prints nothing if err is nil, is a
-// reportedError, or means that the reader of standard output has closed it. It prints lists of errors
-// completely; functions that make such lists limit them (rule CLI-10: ten).
+// printError prints one message for each error that err joins. It prints nothing if err is nil, is a reportedError, or
+// means that the reader of standard output has closed it. It does not shorten lists of errors: the functions that build
+// such lists limit their length (rule CLI-10: ten).
 func (s messagePrinter) printError(err error) {
 	if _, known := err.(reportedError); known || err == nil || isReaderGone(err) {
 		return
@@ -121,9 +121,9 @@ func isReaderGone(err error) bool {
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). code is the
-// exit code of the ranks, or of a request such as --ps. It is used only if err is nil. Otherwise the exit
-// code is errorCode, or 125 if errorCode is 0.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). If err is nil, this is
+// code, the exit code of the ranks or of a request such as --ps. Some errors have an exit code of their own. For all
+// others it is errorCode, or 125 if errorCode is 0.
 func exitCode(code int, err error, errorCode int) int {
 	var cancelled *reserve.SignalError
 	switch {

@@ -17,7 +17,7 @@ import (
 	"remshell/usererr"
 )
 
-// An Env has the inputs of Translate besides the command line.
+// An Env contains the inputs of Translate other than the command line.
 type Env struct {
 	Read         func(name string) (string, error) // returns the content of a file
 	OptionWords  func(args []string) int           // number of words that a long option of mpiexec takes, with itself
@@ -55,8 +55,8 @@ func Translate(args []string, w Env) (Line, error) {
 	return t.assembleLine(), t.checkBatchSized()
 }
 
-// splitSegments splits a command line at words ":" before the first "--". It returns an error if there
-// are several segments and one has no program.
+// splitSegments splits a command line at each argument ":" before the first "--". It returns an error if there are
+// several segments and one of them has no program.
 func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 	start := 0
 	for i, word := range args {
@@ -109,7 +109,7 @@ func separator(args []string) string {
 	return text
 }
 
-// A translator is the state of translating one command line.
+// A translator holds the state while one command line is translated.
 type translator struct {
 	Env
 	separator    string
@@ -135,8 +135,8 @@ func (t *translator) checkBatchSized() error {
 	return &usererr.Error{Text: fmt.Sprintf("-B cannot be used with -%s: with -B, the batch system sets that value", t.sizeLetter), Remedy: "leave out one of the two options"}
 }
 
-// assembleLine returns the translated line. Where aprun has other defaults than mpiexec, it adds options for
-// them, unless the line sets these options.
+// assembleLine returns the translated line. Where the defaults of aprun differ from those of mpiexec, it adds the
+// corresponding options, unless the line already sets them.
 func (t *translator) assembleLine() Line {
 	var args []string
 	if t.separator != ":" {
@@ -157,14 +157,14 @@ func (t *translator) assembleLine() Line {
 	return Line{Args: slices.Concat(args, t.job, t.segments), Warnings: t.warnings, Help: t.help}
 }
 
-// needsDefaultBinding reports whether no option sets the binding. In that case each rank is bound to the CPUs
-// of its slot, and each of its threads to one of them.
+// needsDefaultBinding reports whether no option sets the binding. In that case each rank is bound to the CPUs of its
+// slot, and each of its threads to one of these CPUs.
 func (t *translator) needsDefaultBinding() bool {
 	isGiven := func(name string) bool { return t.given[name] }
 	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, isGiven)
 }
 
-// A segment is the state of translating one part of the command line. Parts are separated by ":".
+// A segment holds the state while one part of the command line is translated. Parts are separated by ":".
 type segment struct {
 	*translator
 	words   []string
@@ -220,7 +220,7 @@ func (s *segment) passLongOption(word string) error {
 	return nil
 }
 
-// readLetter translates one option of aprun. The value of a single letter may be in the same word.
+// readLetter translates one option of aprun. The value of a one-letter option may be in the same word.
 func (s *segment) readLetter(word string) error {
 	r, value := findLetter(word)
 	if r == nil {
@@ -285,8 +285,8 @@ func addOnce(job []string, words ...string) []string {
 	return append(job, words...)
 }
 
-// translateBinding translates aprun's option -cc to --bind-to. The translation depends on the number of CPUs
-// for each rank, which is the -d of the segment or, without that, of the first segment.
+// translateBinding translates aprun's option -cc to --bind-to. The translation depends on the number of CPUs of each
+// rank. This is the value of -d in the segment or, if the segment has no -d, in the first segment.
 func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth

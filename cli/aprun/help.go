@@ -26,7 +26,7 @@ func foldNumbers(set map[int]bool) string {
 	return strings.Join(parts, ",")
 }
 
-// withoutRepeats returns the words in order. If a word occurs several times, it keeps only the first.
+// withoutRepeats returns words without duplicates. It keeps the first occurrence of each word.
 func withoutRepeats(words []string) (unique []string) {
 	for _, word := range words {
 		if !slices.Contains(unique, word) {

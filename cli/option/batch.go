@@ -62,7 +62,7 @@ func (BatchOption) Choices() (words []string) {
 	return words
 }
 
-// UnmarshalText parses KEY=VALUE, or several of them separated by commas.
+// UnmarshalText parses one KEY=VALUE pair, or several pairs separated by commas.
 func (b *BatchOption) UnmarshalText(text []byte) error {
 	*b = BatchOption{Text: string(text)}
 	return b.set(b.Text)
@@ -106,8 +106,8 @@ func (l Line) BatchOption(inBatchJob bool) BatchOption {
 	return l.Job.BatchOption()
 }
 
-// BatchOptionError returns an error about a key of --batch-option. It names the variable, or the line of
-// a file, that has set the key.
+// BatchOptionError returns an error about a key of --batch-option. The error names the variable, or the line of a file,
+// that has set the key.
 func (l Line) BatchOptionError(key string, err error) error {
 	from := ""
 	for _, g := range l.given {

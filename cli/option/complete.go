@@ -24,7 +24,7 @@ that are printed:
 // CompletionOption is the option with which shell completion scripts call mpiexec.
 const CompletionOption = "--__complete"
 
-// A Completion has the texts that may replace the last word of a command line.
+// A Completion contains the candidates that may replace the last word of a command line.
 type Completion struct {
 	Kind       CompletionKind
 	Start      int         // CompleteFiles, CompleteFolders: offset in the last word at which the name begins; CompleteArguments: index of the program
@@ -42,7 +42,7 @@ const (
 	CompleteArguments CompletionKind = "arguments" // those of the program at Start
 )
 
-// A CompletionLists has functions that return the hosts and the jobs that this machine knows.
+// A CompletionLists contains functions that return the hosts and the jobs that this machine knows.
 type CompletionLists struct{ Hosts, Jobs func() []string }
 
 // These are the completion scripts of the shells.
@@ -186,8 +186,8 @@ func (m namedOption) completeValue(prefix, typed string, isSecond bool, lists Co
 	return Completion{Kind: CompleteWords, Candidates: wordsWithPrefix(prefix, typed, words)}
 }
 
-// wordsWithPrefix returns the words that begin with the last item of typed, a list with commas. It leaves
-// out items that the list already has. prefix is the text before the list in the same word.
+// wordsWithPrefix returns the words that begin with the last item of typed, a comma-separated list. It leaves out words
+// that the list already contains. prefix is the text before the list in the same word.
 func wordsWithPrefix(prefix, typed string, words []string) (candidates [][2]string) {
 	used := strings.Split(typed, ",")
 	used, begin := used[:len(used)-1], used[len(used)-1]
@@ -207,9 +207,8 @@ func (o *Option) takesHosts() bool {
 	return slices.Contains([]reflect.Type{reflect.TypeFor[[]HostExpr](), reflect.TypeFor[HostNames](), reflect.TypeFor[SpawnHosts]()}, o.field.Type)
 }
 
-// choices returns the words that the option's value may be, or the beginnings of such words. Most types of
-// values list them in a method Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the
-// first capital, "ppr:".
+// choices returns the values that the option allows, or the beginnings of such values. Most types of values list them
+// in a method Choices. For a choice such as "ppr:N:OBJECT" it returns the part before the first capital, "ppr:".
 func (o *Option) choices() (words []string) {
 	if o.Words != nil {
 		return o.Words

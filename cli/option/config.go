@@ -26,7 +26,7 @@ func configPath(environ []string) (file string, named bool) {
 	return "", false
 }
 
-// readConfig reads the user's configuration file. It has an option on each line, with or without dashes:
+// readConfig reads the user's configuration file. The file contains one option on each line, with or without dashes:
 // "name value" or "name = value".
 func (b *defaultOptions) readConfig(sources Sources) {
 	file, named := configPath(sources.Environ)
@@ -65,9 +65,9 @@ func (b *defaultOptions) readConfig(sources Sources) {
 	}
 }
 
-// UntrustedError returns the error for a file that is not used because another user could change it, although
-// it can make mpiexec run programs. cause is the reason, and content is the dangerous part of the file.
-// option is the option with which the user can name a copy of the file.
+// UntrustedError returns the error for a file that mpiexec does not use: the file can make mpiexec run programs, and
+// another user could change it. cause is the reason, and content is the dangerous part of the file. option is the
+// option with which the user can name a copy of the file.
 func UntrustedError(cause error, content, option string) error {
 	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", cause, content), Remedy: usererr.Hint(cause) + option}
 }

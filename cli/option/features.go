@@ -9,16 +9,16 @@ import (
 // This file adds the options of features to the table of mpiexec. The package knows no feature: each registers a struct
 // with the tags of the table (options.go), whose fields are options of the whole job.
 
-// featureOptions has, for each feature, the struct whose fields declare the feature's options, and the help
-// texts of these options.
+// featureOptions contains, for each feature, the struct whose fields declare the feature's options, and the help texts
+// of these options.
 var featureOptions []struct {
 	options reflect.Type
 	texts   string
 }
 
-// Register adds the options of a feature to the table of mpiexec's options. The fields of Options declare
-// them. texts has their long help texts, in the form of texts/options.txt. Register is called while the
-// program is initialized.
+// Register adds the options of a feature to the table of mpiexec's options. The fields of Options declare them. texts
+// contains their long help texts, in the form of texts/options.txt. Register is called while the program is
+// initialized.
 func Register[Options any](texts string) {
 	featureOptions = append(featureOptions, struct {
 		options reflect.Type
@@ -41,8 +41,8 @@ func featureTexts() (texts []string) {
 	return texts
 }
 
-// addFeatureOptions adds the options of all features. Each is placed behind the option that its tag "after"
-// names. If that option belongs to another feature, it is added first.
+// addFeatureOptions adds the options of all features. Each is placed after the option that its tag "after" names. If
+// that other option also belongs to a feature, the other option is added first.
 func (t *Table) addFeatureOptions() {
 	waiting := make(map[string]*Option)
 	var all []*Option
@@ -59,8 +59,8 @@ func (t *Table) addFeatureOptions() {
 	}
 }
 
-// addFeatureOption adds an option of a feature to the table. If the option must stand behind an option in
-// waiting, addFeatureOption adds the other option first.
+// addFeatureOption adds an option of a feature to the table. If the option must follow an option in waiting,
+// addFeatureOption adds that other option first.
 func (t *Table) addFeatureOption(o *Option, waiting map[string]*Option) {
 	delete(waiting, o.Name)
 	for name := range strings.FieldsSeq(o.field.Tag.Get("after")) {

@@ -14,7 +14,7 @@ type refusal struct {
 	grade refusalGrade
 }
 
-// A refusalGrade says how serious a refusal is.
+// A refusalGrade says whether an unsupported option is an error, a warning or a note.
 type refusalGrade int
 
 const (
@@ -23,8 +23,8 @@ const (
 	gradeUnneeded                     // what it requests is so anyway: a note
 )
 
-// foreignOptions are the options of other launchers that mpiexec refuses, in the order of the table in
-// cli.md. A test checks that their hints name only existing options.
+// foreignOptions are the options of other launchers that mpiexec rejects, in the order of the table in cli.md. A test
+// checks that their hints name only existing options.
 var foreignOptions = []refusal{
 	{"tune", 1, "in Open MPI and Intel MPI, this option sets parameters of the MPI library; use -genv NAME VALUE instead", gradeError},
 	{"am", 1, "in Open MPI, this option names a file with parameters of the MPI library; use -genv NAME VALUE instead", gradeError},
@@ -107,8 +107,8 @@ var foreignOptions = []refusal{
 	{"disable-x", 0, "in Hydra, this option disables X11 forwarding, which mpiexec does not have", gradeLenient},
 }
 
-// adviceOf returns the hint of a refusal. If mpiexec has an option of the same name with two dashes (the tag
-// onedash), the hint says so.
+// adviceOf returns the hint that is printed for a rejected option. If mpiexec has an option of the same name with two
+// dashes (the tag onedash), the hint says so.
 func (t *Table) adviceOf(r refusal) string {
 	for name := range strings.SplitSeq(r.names, ",") {
 		if m, ours := t.names[name]; ours {
@@ -118,7 +118,8 @@ func (t *Table) adviceOf(r refusal) string {
 	return r.advice
 }
 
-// refusalOf returns the refusal of an option. dashed is the option with its dashes.
+// refusalOf returns the reason for rejecting an option, and whether mpiexec rejects it. dashed is the option with its
+// dashes.
 func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	name := normalize(dashed)
 	if _, ours := t.names[name]; ours && strings.HasPrefix(dashed, "--") {
@@ -135,7 +136,7 @@ func (t *Table) refusalOf(dashed string) (refusal, bool) {
 	return refusal{}, false
 }
 
-// ShellQuote returns a word with quotes, if a shell needs them to read it as one word.
+// ShellQuote returns word, in quotes if a shell might otherwise not read it as one unchanged word.
 func ShellQuote(word string) string {
 	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./=:,@%+^-") == "" {
 		return word
@@ -143,8 +144,8 @@ func ShellQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// RegisterForeign adds an option of other launchers that mpiexec refuses, and the advice to print. valueWords
-// is the number of words of the option's value. A feature calls it while the program is initialized.
+// RegisterForeign adds an option of another launcher that mpiexec rejects, and the advice to print. valueWords is the
+// number of words of the option's value. A feature calls RegisterForeign while the program is initialized.
 func RegisterForeign(name string, valueWords int, advice string) {
 	foreignOptions = append(foreignOptions, refusal{name, valueWords, advice, gradeError})
 }

@@ -74,7 +74,7 @@ func (t *Table) HelpOn(word string) (string, error) {
 	return b.String(), nil
 }
 
-// searchHelp returns a list of the options that have word in their names, texts or variables.
+// searchHelp returns a list of the options whose names, texts or variables contain word.
 func (t *Table) searchHelp(word string) (string, error) {
 	var b strings.Builder
 	nearest, best := []string(nil), min(2, len(word)/2)+1
@@ -227,8 +227,8 @@ func (o *Option) spellings() (plain []string, preset []Spelling) {
 	return plain, preset
 }
 
-// settingText returns text that shows how to give the option a value: the option with VALUE or, for a switch,
-// its variable as NAME=VALUE.
+// settingText returns what a user writes to give the option this value: the option followed by =VALUE or, for a switch,
+// its variable followed by =VALUE.
 func (o *Option) settingText(value string) string {
 	name := o.Dashed
 	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {
@@ -250,7 +250,7 @@ func (o *Option) scopeText() string {
 	return strings.TrimSuffix(wrapText(text+".", 78), "\n")
 }
 
-// wrapText breaks text into lines with at most width letters.
+// wrapText breaks text into lines of at most width characters.
 func wrapText(text string, width int) string {
 	var lines []string
 	line := ""
@@ -263,8 +263,8 @@ func wrapText(text string, width int) string {
 	return strings.Join(append(lines, line), "\n") + "\n"
 }
 
-// VersionText returns the output of -version (rule DIAG-11): name and version, then the PMI versions that
-// ranks can use. The first line has words by which scripts recognize launchers.
+// VersionText returns the output of -version (rule DIAG-11): name and version, then the PMI versions that ranks can
+// use. The first line contains words by which scripts recognize launchers.
 func VersionText(version string, pmi []string) string {
 	return fmt.Sprintf("mpiexec (Remshell) %s\nSupported PMI versions: %s\nCopyright the Remshell authors. License: Apache-2.0\n", version, strings.Join(pmi, ", "))
 }

@@ -79,7 +79,7 @@ func (g GivenOption) originText(appCount int) string {
 // secretNameParts are parts of names of variables whose values must not be printed (rule ENV-9).
 var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
-// hideSecret returns the option's value as it may be printed. Secrets are replaced by "...".
+// hideSecret returns the option's value for printing, with secrets replaced by "...".
 func hideSecret(g GivenOption) string {
 	name, _, assignment := strings.Cut(g.Value, "=")
 	if assignment && slices.ContainsFunc(secretNameParts, func(part string) bool { return strings.Contains(strings.ToUpper(name), part) }) {

@@ -56,8 +56,7 @@ func (s *layoutMerger) spellingOf(option string) string {
 	return "--" + option
 }
 
-// mergeAliases translates options of other launchers for mapping and binding to --map-by, --rank-by and
-// --bind-to.
+// mergeAliases translates the mapping and binding options of other launchers to --map-by, --rank-by and --bind-to.
 func (s *layoutMerger) mergeAliases() {
 	j := &s.line.Job
 	if order := map[string]string{"up": "slots", "down": "-slots"}[j.OrderNodes]; order != "" {

@@ -17,7 +17,7 @@ type Soft struct {
 	Members []int // descending, without duplicates; empty: not given
 }
 
-// maxMembers is the largest number of rank counts that -soft may stand for.
+// maxMembers is the maximum size of the set of rank counts that -soft may describe.
 const maxMembers = 1 << 16
 
 func (s *Soft) UnmarshalText(text []byte) error {
@@ -41,8 +41,8 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// softMembers returns the positive numbers that "a", "a:b" or "a:b:c" stands for. "a:b:c" means a, a+c, ...
-// up to b. c may be negative (MPI-4.1, 11.8.2).
+// softMembers returns the positive numbers that "a", "a:b" or "a:b:c" denotes. "a:b:c" means a, a+c, ... up to b. c may
+// be negative (MPI-4.1, 11.8.2).
 func softMembers(triplet string) ([]int, error) {
 	parts := strings.Split(triplet, ":")
 	numbers := make([]int, len(parts))
@@ -79,7 +79,7 @@ func softMembers(triplet string) ([]int, error) {
 	return members, nil
 }
 
-// Arch is an architecture, by its name in Go (GOARCH).
+// Arch is the name of an architecture in Go (GOARCH).
 type Arch string
 
 // archWords maps other names of architectures to names in Go (GOARCH).
@@ -151,7 +151,7 @@ func (i *Iface) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PMIOffer is the value of --pmi, in the words of job.PMIOffer. It is empty if --pmi is not given.
+// PMIOffer is the value of --pmi, as a job.PMIOffer. It is empty if --pmi is not given.
 type PMIOffer job.PMIOffer
 
 // pmiOffers are the allowed words, as --mpi=list prints them.

@@ -44,7 +44,7 @@ func (t *Table) jobCommands() (commands []jobCommand) {
 // subcommand.
 func (o *Option) command() string { return o.field.Tag.Get("command") }
 
-// jobCommonOptions are the options that all subcommands of mpijob take, besides the options for reaching
+// jobCommonOptions are the options that all subcommands of mpijob accept, in addition to the options for reaching
 // hosts.
 var jobCommonOptions = []string{
 	"host", "hostfile", "nodes", "exclude", "cluster", "ledger", "rmk", "rm-file", "batch-option", "simulate-nodes", "localhost",
@@ -130,8 +130,8 @@ func queryOf(options []GivenOption) (q JobQuery) {
 	return q
 }
 
-// Command returns a command about jobs that the user can type. It begins with "mpijob end" if the current
-// command line is one of mpijob, and with "mpiexec --end" otherwise.
+// Command returns a command about jobs that the user can type. For the name "end" it begins with "mpijob end" if the
+// current command line is one of mpijob, and usually with "mpiexec --end" otherwise.
 func (l Line) Command(name string, args ...string) string {
 	command := "mpijob " + name
 	if row := findRow(l.table.jobCommands(), func(c jobCommand) bool { return c.command == name }); row != nil && !l.ofMpijob {
@@ -140,7 +140,7 @@ func (l Line) Command(name string, args ...string) string {
 	return strings.Join(append([]string{command}, args...), " ")
 }
 
-// A JobTable has the options and subcommands of mpijob. Its Table is the part of mpiexec's table that mpijob
+// A JobTable contains the options and subcommands of mpijob. Its Table is the part of mpiexec's table that mpijob
 // accepts.
 type JobTable struct {
 	*Table
@@ -148,7 +148,7 @@ type JobTable struct {
 	commands []jobCommand
 }
 
-// Mpijob makes mpijob's table of options from mpiexec's table.
+// Mpijob derives mpijob's table of options from mpiexec's table.
 func Mpijob(mpiexec *Table) *JobTable {
 	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec, mpiexec.jobCommands()}
 	// What is asked, the hosts that can be reached answer; no option has to say so.
@@ -179,8 +179,8 @@ func Mpijob(mpiexec *Table) *JobTable {
 	return t
 }
 
-// commandsTaking returns the subcommands of mpijob, such as "end", that accept an option. It returns none for
-// options that all subcommands accept.
+// commandsTaking returns the subcommands of mpijob, such as "end", that accept an option. It returns nil for options
+// that all subcommands accept.
 func (t *JobTable) commandsTaking(option string) (commands []string) {
 	for _, c := range t.commands {
 		if slices.Contains(c.takes, option) {

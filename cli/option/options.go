@@ -73,8 +73,7 @@ func Mpiexec(signals SignalNumbers) *Table {
 // Each option NAME of the first two structs has a global form -gNAME. It sets the default of all app
 // contexts: -gwdir, -gn, -gmca (rule CLI-13).
 
-// AppOptions has the options that apply to one app context, the part of a command line between two ":" (scope
-// S).
+// AppOptions contains the options that apply to one app context, the part of a command line between two ":" (scope S).
 type AppOptions struct {
 	N        int       `name:"-n" rival:"count" also:"-np --ntasks" arg:"N" zero:"skip" topic:"Where ranks run" help:"number of ranks"`
 	Wdir     string    `name:"-wdir" also:"-wd -dir --chdir -D" arg:"DIR" topic:"Environment" help:"working directory of ranks"`
@@ -91,8 +90,8 @@ type AppOptions struct {
 	ConfigFile string `name:"-configfile" also:"--app -file" arg:"FILE" env:"-" topic:"" under:"Where ranks run" help:"read app contexts from FILE, one on each line"`
 }
 
-// InheritedOptions has options that an app context inherits from the first one, unless it is given such an
-// option itself (scope F).
+// InheritedOptions contains the options that an app context inherits from the first app context, unless it sets them
+// itself (scope F).
 type InheritedOptions struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts to use: n1,n2:4,user@node[01-16]"`
 	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"read hosts from FILE; -: from standard input"`
@@ -110,7 +109,7 @@ type InheritedOptions struct {
 	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"give each rank N GPUs of its own; 0: hide all GPUs" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
 }
 
-// JobOptions has the options that apply to the whole job, whichever app context they are given in (scope J).
+// JobOptions contains the options that apply to the whole job, no matter in which app context they are given (scope J).
 type JobOptions struct {
 	Nodes       string    `name:"--nodes" read:"PSI_NODES PSI_HOSTS PSI_HOSTFILE PSI_PEFILE" rival:"hosts" arg:"LIST" topic:"Where ranks run" help:"use nodes of the cluster file, by ID: 0-3,7"`
 	Sort        string    `name:"--sort" read:"PSI_NODES_SORT" default:"proc; none for -host and -hostfile" also:"-S" arg:"KEY" topic:"Where ranks run" help:"order of hosts: proc, load, none, or other keys"`

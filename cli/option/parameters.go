@@ -14,7 +14,7 @@ import (
 // variables OMPI_MCA_KEY and PRTE_MCA_KEY, or as --mca KEY VALUE and --prtemca KEY VALUE. Those of Intel MPI are the
 // variables I_MPI_PIN_*. A parameter without an equivalent is reported if it would change where or how ranks run.
 
-// errNoEquivalent is returned for a parameter of Open MPI whose value none of mpiexec's options can express.
+// errNoEquivalent is returned for a value of an Open MPI parameter that no option of mpiexec can express.
 var errNoEquivalent = errors.New("no equivalent")
 
 // parameterPrefixes are the prefixes of environment variables that set parameters of Open MPI's launchers,
@@ -105,9 +105,9 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter translates an --mca option of Open MPI. A parameter of the MPI library is returned
-// unchanged. A parameter of the launcher is replaced by mpiexec's option with the same meaning; ok is false
-// if there is nothing to replace it by. note is a warning, or empty. Other options are returned unchanged.
+// translateParameter translates an --mca option of Open MPI. A parameter of the MPI library is returned unchanged. A
+// parameter of the launcher is replaced by mpiexec's option with the same meaning; ok is false if mpiexec has no such
+// option. note is a warning, or empty. Other options are returned unchanged.
 func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""

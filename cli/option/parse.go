@@ -42,13 +42,13 @@ type AppContext struct {
 	given []GivenOption
 }
 
-// Origin returns the occurrence of a job option that is in effect. name is the option's main spelling without
-// dashes, such as "timeout". The result is false if the option was not given.
+// Origin returns the occurrence of a job option that takes effect. name is the option's main spelling without dashes,
+// such as "timeout". Origin returns false if the option was not given.
 func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given, name) }
 
-// Origin returns the occurrence of an option that is in effect for the app context. name is the option's main
-// spelling without dashes, such as "n". The result is false if the option was not given. If the option is
-// inherited, AppNumber is that of the app context from which it comes.
+// Origin returns the occurrence of an option that takes effect for the app context. name is the option's main spelling
+// without dashes, such as "n". Origin returns false if the option was not given. If the option is inherited, its
+// AppNumber is the number of the app context from which it comes.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
 func originOf(options []GivenOption, name string) (GivenOption, bool) {
@@ -172,9 +172,8 @@ func (l Line) hasGiven(match func(GivenOption) bool) bool {
 	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && match(g) })
 }
 
-// Parse parses a command line without the program's name, and merges variables and files of Sources (rule
-// CLI-12). Its only side effect is that it calls sources.Read. The error is of type UsageErrors and has ten
-// errors at most.
+// Parse parses a command line without the program's name, and merges variables and files of Sources (rule CLI-12). Its
+// only side effect is that it calls sources.Read. The error is of type UsageErrors and contains at most ten errors.
 func (t *Table) Parse(args []string, sources Sources) (Line, error) {
 	parts, err := splitApps(args)
 	if err != nil {
@@ -190,7 +189,7 @@ func (t *Table) Parse(args []string, sources Sources) (Line, error) {
 	return t.makeLine(t, apps, sources)
 }
 
-// mpiexecLine makes a Line from the parsed app contexts and the defaults from files and variables.
+// mpiexecLine builds a Line from the parsed app contexts and the defaults from files and variables.
 func mpiexecLine(t *Table, apps []scannedApp, sources Sources) (Line, error) {
 	apps, unread := t.expandConfigFiles(apps, sources.Read)
 	rest := t.readDefaults(apps, sources)
@@ -245,7 +244,7 @@ func (l *Line) setValues(apps []scannedApp, appOptions [][]GivenOption) {
 	}
 }
 
-// locateHosts records which variable has named the hosts. Error messages about the hosts name it.
+// locateHosts records which variable has named the hosts. Error messages about the hosts name this variable.
 func (s *AppContext) locateHosts() {
 	g, ok := s.Origin("host")
 	for i := range s.Host {
@@ -257,9 +256,9 @@ func (s *AppContext) locateHosts() {
 	}
 }
 
-// infoRequest returns the Line for a request that only prints information: help, the version or the words of
-// --pmi. Such a request takes precedence over all errors, because a user who asks for help may have made
-// some. The result is false if there is no such request.
+// infoRequest returns the Line for a request that only prints information: help, the version or the words of --pmi.
+// Such a request takes precedence over all errors, because a user who asks for help may have made some. It returns
+// false if there is no such request.
 func infoRequest(apps []scannedApp) (Line, bool) {
 	var line Line
 	for _, s := range apps {
@@ -418,9 +417,9 @@ func splitByScope(options []GivenOption) (job, app []GivenOption) {
 	return job, app
 }
 
-// addGiven adds option g to a list of options that take the same or a higher precedence. If the list already
-// has the option with higher precedence, g is ignored. With the same precedence, an option may be repeated
-// only with the same value, unless it collects values (rule CLI-8).
+// addGiven adds option g to a list of options that have the same or a higher precedence. If the list already contains
+// the option with a higher precedence, g is ignored. With the same precedence, an option may be repeated only with the
+// same value, unless it collects values (rule CLI-8).
 func addGiven(options []GivenOption, g GivenOption) ([]GivenOption, error) {
 	for i, before := range options {
 		switch {

@@ -4,8 +4,8 @@ import "slices"
 
 // This file merges the command line of --resume FILE with the options saved in FILE.
 
-// TransportOptions are the options about how to reach hosts. A job.Request does not contain their values, so
-// a saved job contains the options themselves.
+// TransportOptions are the options that say how to reach hosts. A job.Request does not contain their values, so a saved
+// job contains the options themselves.
 var TransportOptions = []string{"launcher", "launcher-exec", "launcher-args", "ssh-config", "ssh-option", "ship-helper", "connect-timeout", "shell-timeout", "retries",
 	"fanout", "accept-new-host-keys", "no-autofork", "propagate", "localhost", "lenient"}
 

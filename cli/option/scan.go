@@ -54,14 +54,14 @@ func (g GivenOption) Variable() string {
 	return ""
 }
 
-// UsageErrors are the errors of a command line, ten at most (rule CLI-10). Unwrap returns the single
-// errors, including the errors that package hostlist has found.
+// UsageErrors are the errors of a command line, at most ten (rule CLI-10). Unwrap returns the individual errors,
+// including the errors that package hostlist has found.
 type UsageErrors []error
 
 func (e UsageErrors) Error() string   { return errors.Join(e...).Error() }
 func (e UsageErrors) Unwrap() []error { return e }
 
-// An appWords has the words of one app context.
+// An appWords contains the words of one app context.
 type appWords struct {
 	number     int // from 1
 	position   int // index of the first word on the line, from 1
@@ -70,7 +70,7 @@ type appWords struct {
 	from       string // "F:3"; empty: the command line
 }
 
-// splitApps splits the line at words ":", or at the word that -separator names (rule CLI-5).
+// splitApps splits the line at each word ":", or at each occurrence of the word that -separator names (rule CLI-5).
 func splitApps(args []string) ([]appWords, error) {
 	separator, offset := ":", 0
 	if len(args) > 0 {
@@ -97,7 +97,7 @@ func splitApps(args []string) ([]appWords, error) {
 	}
 }
 
-// A scannedApp has the options and the program of one app context, as they were read.
+// A scannedApp contains the options and the program of one app context, as scan has read them.
 type scannedApp struct {
 	given      []GivenOption
 	program    []string
@@ -123,8 +123,8 @@ type scanner struct {
 	scannedApp
 }
 
-// scan reads the options of an app context up to the program (rule CLI-4). If the words after them are
-// hosts and no program, options may also follow the hosts.
+// scan reads the options of an app context up to the program (rule CLI-4). If the words after the options are hosts and
+// not a program, options may also follow the hosts.
 func (t *Table) scan(w appWords) scannedApp {
 	s := scanner{Table: t, appWords: w, scannedApp: scannedApp{from: w.from}}
 	s.scanOptions()
@@ -139,7 +139,7 @@ func (t *Table) scan(w appWords) scannedApp {
 	return s.scannedApp
 }
 
-// scanOptions reads options up to the first word that is no option.
+// scanOptions reads options up to the first word that is not an option.
 func (s *scanner) scanOptions() {
 	for s.pos < len(s.args) && strings.HasPrefix(s.args[s.pos], "-") {
 		if s.args[s.pos] == "--" {
@@ -150,8 +150,8 @@ func (s *scanner) scanOptions() {
 	}
 }
 
-// namesHostsOnly reports whether words that are no options are hosts, because of the options read so far. For
-// --doctor it returns false, because these words may be a program.
+// namesHostsOnly reports whether, given the options read so far, all words that are not options are hosts. For --doctor
+// it returns false, because these words may be a program.
 func (s *scanner) namesHostsOnly() bool {
 	return slices.ContainsFunc(s.given, func(g GivenOption) bool {
 		return g.query == "hosts"
@@ -388,8 +388,8 @@ func (s *scanner) refuseForeign(dashed string, r refusal) {
 	}
 }
 
-// suggest returns a text that names up to three options whose spelling is closest to name. They differ from
-// name by at most two letters, or fewer if name is short.
+// suggest returns a text that lists up to three options whose spelling is closest to name. They differ from name by at
+// most two letters, or by fewer if name is short.
 func (t *Table) suggest(name string) string {
 	best := min(2, len(name)/2)
 	var found []string

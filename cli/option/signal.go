@@ -26,8 +26,8 @@ type SignalList struct {
 	Numbers []int
 }
 
-// An EndWarning is the value of --warn: a signal, and how long before the end of the job it is sent. In the
-// zero value the option was not given.
+// An EndWarning is the value of --warn: a signal, and how long before the end of the job it is sent. The zero value
+// means that the option was not given.
 type EndWarning struct {
 	Number     int
 	TimeBefore time.Duration
@@ -132,7 +132,7 @@ func (number SignalNumbers) ParseSignal(name string) (int, error) {
 	return n, nil
 }
 
-// A NodeSignal is a signal by its number on Linux, which all nodes run. In the zero value the option was not
+// A NodeSignal is the number of a signal on Linux, which all nodes run. The zero value means that the option was not
 // given.
 type NodeSignal job.Signal
 

@@ -38,8 +38,8 @@ type Sources struct {
 	CheckTrust func(name string) error           // error if the default configuration file may have been written by somebody else; nil: no check
 }
 
-// expandConfigFiles replaces an app context that has a -configfile by the app contexts in the file. Options
-// beside -configfile apply to the file's first line and take precedence over it.
+// expandConfigFiles replaces an app context that has a -configfile by the app contexts in the file. Options that are
+// given together with -configfile apply to the file's first line and take precedence over it.
 func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, error)) (all []scannedApp, errs []error) {
 	for _, s := range apps {
 		i := slices.IndexFunc(s.given, func(g GivenOption) bool { return g.Name == "configfile" })
@@ -100,8 +100,8 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// refuseOption records the error that an option cannot be used in a configuration file, if isGiven is true.
-// isGiven says that the file has the option.
+// If isGiven is true, refuseOption records the error that the option is not allowed in a -configfile. isGiven says
+// whether the file contains the option.
 func (s *scannedApp) refuseOption(option string, isGiven bool) {
 	if isGiven {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})
@@ -168,7 +168,7 @@ func withSource(source string, err error) error {
 	return err
 }
 
-// sortByPrecedence sorts options in place, so that options with higher precedence come first.
+// sortByPrecedence sorts options in place, so that options with higher precedence come first. It returns options.
 func sortByPrecedence(options []GivenOption) []GivenOption {
 	slices.SortStableFunc(options, func(a, b GivenOption) int { return cmp.Compare(a.precedence, b.precedence) })
 	return options

@@ -15,7 +15,7 @@ type Universe struct {
 	Size int    // 0: programs get none; job.SystemSize: the slots of all hosts
 }
 
-// Choices returns the words that are allowed in place of a number.
+// Choices returns the keywords that are allowed in place of a number.
 func (Universe) Choices() []string { return []string{"SYSTEM", "INFINITE"} }
 
 func (u *Universe) UnmarshalText(text []byte) error {
@@ -40,8 +40,8 @@ func (u *Universe) UnmarshalText(text []byte) error {
 
 func (u Universe) String() string { return u.Text }
 
-// SpawnHosts is the value of --spawn-hosts: the hosts on which ranks may spawn processes. It is a word such
-// as "any", or a list of hosts, which may contain "any".
+// SpawnHosts is the value of --spawn-hosts: the hosts on which ranks may spawn processes. It is a keyword such as
+// "any", or a list of hosts, which may contain "any".
 type SpawnHosts struct {
 	Text  string
 	Word  string // candidates, job or none; empty: a list
@@ -49,7 +49,7 @@ type SpawnHosts struct {
 	Hosts []hostlist.Entry
 }
 
-// Choices returns the words that are allowed in place of a list.
+// Choices returns the keywords that are allowed in place of a list.
 func (SpawnHosts) Choices() []string { return []string{"candidates", "job", "any", "none"} }
 
 func (h *SpawnHosts) UnmarshalText(text []byte) error {

@@ -89,7 +89,7 @@ type StdinTo struct {
 	File  string      // read instead of our standard input; may be empty
 }
 
-// Choices returns the words that are allowed in place of a list of ranks.
+// Choices returns the keywords that are allowed in place of a list of ranks.
 func (StdinTo) Choices() []string { return []string{"all", "none", "file=NAME"} }
 
 func (s *StdinTo) UnmarshalText(text []byte) error {

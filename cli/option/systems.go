@@ -12,8 +12,8 @@ import (
 // This file inserts the words of tables of other packages into options and help: the batch systems of package batch, the
 // policies of --map-by of package pin.
 
-// withRows replaces placeholders such as {systems} in a help text by words from a table, such as the names of
-// batch systems.
+// withRows replaces placeholders such as {systems} in a help text by names from a table, such as the names of batch
+// systems.
 func withRows(text string) string {
 	if !strings.Contains(text, "{") {
 		return text

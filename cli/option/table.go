@@ -1,14 +1,14 @@
 /*
-Package option parses the command line. It has the table of options, the grammar and the types of values.
-From the table it generates help, the manual page, completions and doc/options.md.
+Package option parses the command line. It contains the table of options, the grammar and the types of values. From the
+table it generates help, the manual page, completions and doc/options.md.
 
 	args --split--> app contexts --scan--> options as given, each decoded
 	                                                  |
 	-configfile, variables, user's configuration -----+--> inherit --> Line
 
-The package performs no I/O. Its only inputs are the arguments, Sources and the signal numbers. Callers use the
-Line and never read the arguments themselves. Each front end of the program (mpiexec, mpijob) has a Table and a
-function that makes a Line.
+The package performs no I/O. Its only inputs are the arguments, Sources and the signal numbers. Callers use the Line and
+never read the arguments themselves. Each front end of the program (mpiexec, mpijob) has a Table and a function that
+builds a Line.
 */
 package option
 
@@ -152,7 +152,7 @@ func (s Spelling) checkText(text string) error {
 	return nil
 }
 
-// value returns the option's value if the user gives this spelling with a text.
+// value returns the option's value if the user gives this spelling, followed by text.
 func (s Spelling) value(text string) string {
 	if s.Form == "" {
 		return text
@@ -160,8 +160,8 @@ func (s Spelling) value(text string) string {
 	return strings.Replace(s.Form, "%", text, 1)
 }
 
-// A Table has the options of one program name (mpiexec or mpijob), and the function that makes a Line from
-// the parsed options. Code that uses a Line need not know which program name was used.
+// A Table contains the options of one program name (mpiexec or mpijob), and the function that builds a Line from the
+// parsed options. Code that uses a Line need not know which program name was used.
 type Table struct {
 	name     string   // of the front end, as the user types it
 	topics   []string // headings of help, in order; -help TOPIC takes their first words
@@ -210,8 +210,8 @@ func (t *Table) insertOption(at int, o *Option) {
 	}
 }
 
-// parseParagraphs parses long help texts. In each, the option's name is on a line of its own, and indented
-// lines with the text follow.
+// parseParagraphs parses long help texts. In each of them, the option's name is on its own line, and the text follows
+// on indented lines.
 func parseParagraphs(text string) map[string]string {
 	found := make(map[string]string)
 	name := ""
@@ -296,9 +296,9 @@ func optionOf(structType reflect.Type, field int, scope Scope) *Option {
 	return o
 }
 
-// tagPairs iterates over the key:"value" pairs of a struct tag. It scans the tag only once, while
-// StructTag.Get would scan the whole help text for each missing key. It does not support escapes in values; a
-// test checks that there are none.
+// tagPairs iterates over the key:"value" pairs of a struct tag. It scans the tag only once, whereas StructTag.Get would
+// scan the whole help text for each missing key. It does not support escapes in values; a test checks that there are
+// none.
 func tagPairs(tag reflect.StructTag) iter.Seq2[string, string] {
 	return func(yield func(key, value string) bool) {
 		rest := string(tag)
@@ -326,15 +326,15 @@ func normalize(dashed string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }
 
-// findSpelling returns the option that a word with dashes means, such as "-np" or "--hostFile". A few words
-// with one dash are left to options of other launchers (the tag onedash).
+// findSpelling returns the option that a word with dashes, such as "-np" or "--hostFile", stands for. It does not
+// recognize a few names with one dash, because these are options of other launchers (the tag onedash).
 func (t *Table) findSpelling(dashed string) (namedOption, bool) {
 	name := normalize(dashed)
 	m, ok := t.findName(name)
 	return m, ok && strings.HasPrefix(dashed, "-") && (strings.HasPrefix(dashed, "--") || m.oneDashAdvice == "")
 }
 
-// findName returns the option with a normalized name. A name such as genv that is not in the table means the
+// findName returns the option with a normalized name. A name such as genv, which is not in the table, stands for the
 // option env, applied to all app contexts.
 func (t *Table) findName(name string) (m namedOption, ok bool) {
 	if m, ok = t.names[name]; ok {

@@ -41,7 +41,7 @@ func isZeroNumber(value string) bool {
 	return value != "" && strings.Trim(value, "0") == ""
 }
 
-// QueueWait is the value of --wait: "yes", "no", or how long to wait in the queue at most.
+// QueueWait is the value of --wait: "yes", "no", or the maximum time to wait in the queue.
 type QueueWait struct {
 	Text  string        // as given, in lower case; empty: not given
 	Limit time.Duration // 0: no limit
@@ -115,7 +115,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ShellWords is a text that was split into words as a shell does.
+// ShellWords are the words of a text that was split as a shell does.
 type ShellWords []string
 
 func (w *ShellWords) UnmarshalText(text []byte) error {
@@ -216,7 +216,7 @@ func (e *EnvImport) UnmarshalText(text []byte) error {
 // A DisplayList is the value of --display: a list of displayWords.
 type DisplayList []string
 
-// Displays reports whether --display has one of these words.
+// Displays reports whether the value of --display contains one of these words.
 func (j JobOptions) Displays(words ...string) bool {
 	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
 }
@@ -287,14 +287,13 @@ func (c *GPUCount) UnmarshalText(text []byte) error {
 
 func (c GPUCount) String() string { return strconv.Itoa(max(0, int(c))) }
 
-// RestartCount is the value of --restart: how often a job is started again. The value may also be "always" or
-// "no".
+// RestartCount is the value of --restart: how many times a job is restarted. The value may also be "always" or "no".
 type RestartCount struct {
 	Text  string // as given, in lower case; empty: not given
 	Count int    // job.UnlimitedRestarts for "always"
 }
 
-// Choices returns the words that are allowed in place of a number.
+// Choices returns the keywords that are allowed in place of a number.
 func (RestartCount) Choices() []string { return []string{"always", "no"} }
 
 func (r *RestartCount) UnmarshalText(text []byte) (err error) {
@@ -313,8 +312,8 @@ func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 
 func (r RestartCount) String() string { return r.Text }
 
-// RestartEnds is the value of --restart-on. It says after which kinds of failure a job is started again, as
-// in "node,code:85,100-110".
+// RestartEnds is the value of --restart-on. It says after which kinds of failure a job is restarted, as in
+// "node,code:85,100-110".
 type RestartEnds struct {
 	Text  string
 	Kinds []job.EndKind

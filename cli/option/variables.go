@@ -27,7 +27,7 @@ type defaultOptions struct {
 	unusedVariables []string        // variables of other launchers without an equivalent
 }
 
-// nonOptionVariables are variables of mpiexec that set no option.
+// nonOptionVariables are mpiexec's own variables that do not set an option.
 var nonOptionVariables = []string{"MPIEXEC_CONFIG", "MPIEXEC_ERROR_CODE", "MPIEXEC_TEST_MAIN"}
 
 // readDefaults reads options from the environment and from the user's configuration file. It skips options
@@ -52,8 +52,8 @@ func (t *Table) readDefaults(apps []scannedApp, sources Sources) defaultOptions 
 	return b
 }
 
-// decidedOptions returns the options for which defaults are irrelevant, because every app context sets them
-// or an alternative.
+// decidedOptions returns the options for which defaults are irrelevant, because every app context sets the option or an
+// alternative to it.
 func decidedOptions(apps []scannedApp) map[string]bool {
 	decided := make(map[string]bool)
 	for i, s := range apps {
@@ -134,8 +134,8 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
-// noteReadElsewhere checks whether one of the defined variables is read by another package. If so, sources of
-// lower precedence do not set option.
+// noteReadElsewhere checks whether another package reads one of the defined variables. If so, sources of lower
+// precedence do not set option.
 func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	for _, v := range defined {
 		if slices.Contains(b.names[option].readVariables, v.name) {
@@ -262,7 +262,7 @@ func translateValue(v variable) (string, error) {
 	return v.value, nil
 }
 
-// emptyValue stands for a value that the user has set to an empty text on purpose.
+// emptyValue represents a value that the user has deliberately set to the empty string.
 const emptyValue = "\x00"
 
 // takeVariable stores the option that a variable sets, or records an error. An empty variable has no effect.
@@ -302,7 +302,7 @@ func (b *defaultOptions) takeVariable(m namedOption, v variable, text string) {
 	b.keepOption(g)
 }
 
-// keepOption decodes an option's value and stores the option.
+// keepOption decodes the value of option g and stores the option.
 func (b *defaultOptions) keepOption(g GivenOption) {
 	g, kept, note := b.translateParameter(g)
 	if note != "" {

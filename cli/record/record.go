@@ -1,5 +1,5 @@
 /*
-Package record makes the JSON description of a run.
+Package record creates the JSON description of a run.
 
 	job.Result --NewRun--> Run: --report, and usage and exits of --json
 	                         '--AccountingLine--> accounting_file: one line for each job
@@ -48,8 +48,8 @@ type GangUsage struct {
 	Switches int     `json:"switches"`
 }
 
-// A Leftover is shared memory, or a semaphore set, that a rank has left behind because it did not end well
-// (rule PD-17). Its field Why is always "left".
+// A Leftover is shared memory, or a semaphore set, that a rank has left behind because it ended abnormally (rule
+// PD-17). Its field Why is always "left".
 type Leftover struct {
 	Node  string `json:"node"`
 	Kind  string `json:"kind"`
@@ -98,7 +98,7 @@ func NewConnect(c job.ConnectResult) Connect {
 	return Connect{c.Node, c.Host, c.Took.Seconds(), c.BytesSent, c.Err, c.InBatchAccounting}
 }
 
-// A Start is the start of a rank, or why it failed.
+// A Start describes the start of a rank, or why it failed.
 type Start struct {
 	Rank    int     `json:"rank"`
 	Node    string  `json:"node"`
@@ -112,7 +112,7 @@ func NewStart(s job.RankStart) Start {
 	return Start{s.Rank, s.Node, s.PID, s.SinceStart.Seconds(), s.Err}
 }
 
-// An Exit is the end of a rank.
+// An Exit describes the end of a rank.
 type Exit struct {
 	Rank      int    `json:"rank"`
 	Code      int    `json:"code"`
@@ -130,7 +130,7 @@ func NewExit(e *job.Exit) Exit {
 	return Exit{e.Rank, e.Status(), e.Signal, e.Core, e.ToldToEnd, pmiWords[e.PMI], e.Hint, usageOf(e.Usage), nil}
 }
 
-// A NodeTotal is the total usage of a node's ranks.
+// A NodeTotal is the total resource usage of a node's ranks.
 type NodeTotal struct {
 	Node  string `json:"node"`
 	Ranks int    `json:"ranks"`
@@ -159,7 +159,7 @@ type AccountedUsage struct {
 	Wall float64 `json:"walltime"`
 }
 
-// A JobUsage is the usage and limits of the whole job.
+// A JobUsage contains the resource usage and limits of the whole job.
 type JobUsage struct {
 	AccountedUsage
 	Sampled bool                    `json:"sampled"`  // on all hosts there were samples
