@@ -21,7 +21,7 @@ type Inputs struct {
 	Run Run // within the time that the program has (RM-4); nil: no program is run
 }
 
-// Options are the user's options that affect which hosts an Allocation has.
+// Options are the user's options that affect which hosts an Allocation contains.
 type Options struct {
 	Job    bool   // use the whole job, also inside a Slurm step (--batch-option scope=job)
 	Groups []int  // of a heterogeneous job, from 0 (--het-group); nil: all
@@ -150,14 +150,14 @@ func (s *System) refuseCopies(w Inputs) error {
 	}
 }
 
-// noGroups returns the error that --het-group does not apply to the hosts of source. source is another batch system
-// or an option.
+// noGroups returns an error for --het-group if the hosts come from source, which has no groups. source is a batch
+// system or an option.
 func noGroups(source string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", GroupOwners("and"), source), Remedy: "leave it out"}
 }
 
-// otherSystem returns the name of another batch system if mpiexec also runs in a job of that system and that job
-// has other hosts (rule RM-3). Otherwise it returns "".
+// otherSystem returns the name of another batch system if mpiexec also runs in a job of that system, and that job's
+// hosts differ from the hosts in a (rule RM-3). Otherwise it returns "".
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""
@@ -213,7 +213,7 @@ func (w Inputs) value(name string) string {
 // set reports whether a variable is set and not empty.
 func (w Inputs) set(name string) bool { return w.value(name) != "" }
 
-// count returns the value of a variable as a number. It returns 0 if the value is not a number of at least 1.
+// count returns the value of a variable as a number. It returns 0 if the value is not a positive number.
 func (w Inputs) count(name string) int {
 	n, _ := number(w.value(name))
 	return n

@@ -11,11 +11,10 @@ The functions of a row do no I/O themselves: they get the environment, a functio
 that runs programs of the batch system. Code that several rows use is in names.go (host lists, counts)
 and lines.go (files, repeated hosts).
 
-To add a system, write a file with its row, like loadleveler.go, or like lsf.go if it has a starter. Add
-the row to Systems and its cases to the tests of the package. For a starter also add a job in
-testdata/starters, which test/e2e runs. Describe the system in doc/guide/batch.md and
-doc/spec/rm-integration.md. The tests report what is missing. The words of -rmk and -launcher, help texts and
-completions are made from the row.
+To add a system, write a file with its row, like loadleveler.go, or like lsf.go if it has a starter. Add the row to
+Systems and its cases to the tests of the package. For a starter also add a job in testdata/starters, which test/e2e
+runs. Describe the system in doc/guide/batch.md and doc/spec/rm-integration.md. The tests report what is missing. The
+values of -rmk and -launcher, help texts and completions are generated from the row.
 */
 package batch
 
@@ -145,8 +144,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns the titles, in the genitive, of the systems whose jobs can have groups (--het-group). Several
-// titles are joined by conjunction: "Slurm's".
+// GroupOwners returns the titles of the systems whose jobs can have groups (--het-group), in the form "Slurm's". If
+// there are several titles, it joins them with conjunction.
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {
@@ -236,8 +235,7 @@ func (s *System) LauncherWords() []string {
 	return words
 }
 
-// Has reports whether a process with this name is one of h's Processes. In name, a dash and more text may follow
-// the process's name.
+// Has reports whether name is the name of one of h's Processes, or such a name followed by a dash and more text.
 func (h Holder) Has(name string) bool {
 	return slices.ContainsFunc(h.Processes, func(known string) bool {
 		rest, ok := strings.CutPrefix(name, known)
@@ -250,8 +248,8 @@ func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }
 
-// MayHold reports whether mpiexec may run in a job of a batch system that has a Holder. It decides by the
-// environment variables.
+// MayHold reports whether mpiexec may run in a job of a batch system that has a Holder. It checks only the environment
+// variables.
 func MayHold(w Inputs) bool {
 	return find(func(s *System) bool { return slices.ContainsFunc(s.Holder.Variables, w.set) }) != nil
 }

@@ -62,8 +62,8 @@ func condorHere(w Inputs) (Allocation, error) {
 	return Allocation{Source: source, Hosts: []Host{{Name: "localhost", Tasks: cpus}}}, nil
 }
 
-// condorThreads returns the value of OMP_NUM_THREADS that HTCondor sets, which is the number of CPUs of the slot.
-// It returns 0 if HTCondor sets none.
+// condorThreads returns the value of OMP_NUM_THREADS that HTCondor sets, which is the number of CPUs of the slot. It
+// returns 0 if HTCondor does not set the variable.
 func condorThreads(w Inputs) int {
 	cpus, _, _ := condorSlot(w)
 	return cpus
@@ -86,7 +86,7 @@ func condorSlot(w Inputs) (cpus int, source string, err error) {
 	return 0, "", err
 }
 
-// condorRequest returns how many CPUs the job has requested on each node, or 0 if the job does not say.
+// condorRequest returns how many CPUs the job has requested on each node, or 0 if that number is unknown.
 func condorRequest(w Inputs) int {
 	asked, _ := w.ad("_CONDOR_JOB_AD", ".job.ad", "requestcpus")
 	return min(asked["requestcpus"], maxCount)

@@ -95,8 +95,8 @@ type resources struct {
 	} `json:"execution"`
 }
 
-// fluxResources parses R, Flux's description of a job's resources. Broker rank k runs on host k of the list, and
-// each core is a task.
+// fluxResources parses R, Flux's description of a job's resources. Broker rank k runs on host k of the list, and each
+// core counts as one task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -125,7 +125,7 @@ func fluxResources(text string) (a Allocation, err error) {
 	return a, nil
 }
 
-// hosts returns a Host for each name, with the cores that its broker ranks have.
+// hosts returns a Host for each name, with the cores of the host's broker ranks.
 func (r *resources) hosts(names []string) ([]Host, error) {
 	var l list
 	rank := 0

@@ -162,7 +162,7 @@ func linesError(readErr, parseErr error) error {
 	return parseErr
 }
 
-// opening formats an error of opening a file as "open NAME: why".
+// opening converts an error from opening a file to an error of the form "open NAME: why".
 func opening(name string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
@@ -183,7 +183,7 @@ func (l *list) form(form string) func(number int, words []string) error {
 	return l.plain
 }
 
-// plain parses a line that has only a host name.
+// plain parses a line that contains only a host name.
 func (l *list) plain(number int, words []string) error {
 	if len(words) > 1 {
 		return fmt.Errorf("unexpected %s after host name", quoted(words[1]))

@@ -95,8 +95,8 @@ func items(text string) []string {
 	})
 }
 
-// expand returns the names for which one item of a folded host list stands, such as n[1-3]. It returns an error if
-// there would be more than limit names. The number in the first bracket varies slowest.
+// expand converts one item of a folded host list, such as n[1-3], to a list of names. It returns an error if there
+// would be more than limit names. The number in the first bracket varies slowest.
 func expand(item string, limit int) ([]string, error) {
 	names := []string{""}
 	for rest := item; rest != ""; {
@@ -247,7 +247,7 @@ func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// listError returns the error that the host list in a variable cannot be parsed, with the reason err.
+// listError returns an error which says that the host list in a variable cannot be parsed. err is the reason.
 func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }

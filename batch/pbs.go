@@ -78,8 +78,8 @@ func pbsLine(stderr string) string {
 // maxPBSConf is the maximum number of bytes that are read from /etc/pbs.conf.
 const maxPBSConf = 64 << 10
 
-// pbsFolders returns the folder of PBS's programs. Its parent folder is the value of PBS_EXEC, from the environment
-// or from /etc/pbs.conf, which has lines NAME=VALUE.
+// pbsFolders returns a list with the folder of PBS's programs. The parent of this folder is the value of PBS_EXEC, from
+// the environment or from a line NAME=VALUE in /etc/pbs.conf. If PBS_EXEC is not set, pbsFolders returns nil.
 func pbsFolders(w Inputs) []string {
 	above := w.value("PBS_EXEC")
 	if above == "" && w.Open != nil {

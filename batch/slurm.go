@@ -135,7 +135,7 @@ func slurmHosts(w Inputs, options Options) (Allocation, error) {
 }
 
 // slurmGPUs sets the GPUs of the host on which Slurm has started mpiexec. Slurm does not report the GPUs of other
-// hosts. The variable that lists the driver's numbers of the GPUs is a different one in a step than in a job's
+// hosts. The name of the variable that lists the driver's numbers of the GPUs differs between a step and a job's
 // script. If its value is not a list of numbers, slurmGPUs adds a warning and sets no GPUs.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
@@ -288,8 +288,8 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns a command line of srun that starts a step. It adds the options that all steps need to hostOptions,
-// which select the hosts, and number, which is an option that depends on the number of tasks.
+// step returns a command line of srun that starts a step. hostOptions select the hosts, and number is an option that
+// depends on the number of tasks. step adds the options that all steps need.
 func (c Call) step(hostOptions []string, number string) []string {
 	if c.Part >= 0 {
 		hostOptions = append(hostOptions, "--het-group="+strconv.Itoa(c.Part))
@@ -323,7 +323,7 @@ var srunNoisePatterns = []string{
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunMemoryPatterns lists texts by which Slurm reports a lack of memory. After a lack of memory Slurm also cancels
+// srunMemoryPatterns lists texts by which Slurm reports a lack of memory. When memory has run out, Slurm also cancels
 // the step and reports the cancellation.
 var srunMemoryPatterns = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
