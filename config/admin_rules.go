@@ -139,8 +139,8 @@ func (s RuleSet) SmallerMaxProcs(other int) int {
 	return other
 }
 
-// MaxProcsReason returns an explanation if ranks exceeds a maximum number of ranks even without other jobs.
-// Otherwise it returns "".
+// MaxProcsReason returns an explanation if ranks alone, without the ranks of other jobs, exceeds a maximum number of
+// ranks. Otherwise it returns "".
 func (s RuleSet) MaxProcsReason(ranks int) string {
 	for _, r := range s {
 		if r.MaxProcs != nil && ranks > *r.MaxProcs {

@@ -11,8 +11,8 @@ import (
 	"remshell/sort"
 )
 
-// A Class is a class of jobs, which --class selects. It says which users may use the class, and has the settings of
-// the class's jobs (rule RM-55).
+// A Class is a class of jobs, which --class selects. It says which users may use the class, and contains the settings
+// of the class's jobs (rule RM-55).
 type Class struct {
 	name            string
 	Limits          limits.Map    // includes maxtime as walltime
@@ -25,8 +25,8 @@ type Class struct {
 // Name returns the name of the class. It returns "" for the zero Class, which stands for no class.
 func (c Class) Name() string { return c.name }
 
-// Admits reports whether a user may use the class. Root always may. Any other user must be in both lists of the
-// class, where a nil list contains everybody.
+// Admits reports whether a user may use the class. Root always may. Any other user must be in both lists of the class,
+// users and groups. A nil list contains everybody.
 func (c Class) Admits(uid int, groups []int) bool {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	return uid == 0 || (c.Users == nil || slices.Contains(c.Users, uid)) && (c.Groups == nil || slices.ContainsFunc(c.Groups, in))

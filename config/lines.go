@@ -119,8 +119,8 @@ func suggest(word string, known []string) string {
 	return best
 }
 
-// schedulerClass returns the name of the class if the line of the file has the syntax of the Moab scheduler, which
-// is CLASSCFG[amd] ...
+// schedulerClass returns the name of the class that a line of the file configures in the syntax of the Moab scheduler,
+// CLASSCFG[amd] ... found is false if the line has another syntax.
 func schedulerClass(file string, line int) (name string, found bool) {
 	for number, text := range strings.Split(file, "\n") {
 		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {

@@ -95,7 +95,7 @@ func (r *reader) readClassSets(name, key string, line int, value any, kinds node
 }
 
 // takeSetLevel removes the keys of a node-set request and its modifiers from the table, checks their values, and
-// returns these.
+// returns the values.
 func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
@@ -121,7 +121,7 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 }
 
 // checkSetLevel adds errors for the node-set request and for its modifiers. It checks each modifier separately,
-// together with the request. Only priority is checked together with the tolerance, too.
+// together with the request. The only exception is priority, which is checked together with the tolerance as well.
 func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class bool) {
 	resolve := func(l nodeset.Level) error {
 		l.ModifierSource = func(key string) string { return key }
@@ -155,7 +155,7 @@ func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class boo
 	}
 }
 
-// requestKeyOf returns the key of that part of a node-set request to which err refers.
+// requestKeyOf returns the key of the part of a node-set request that caused err.
 func requestKeyOf(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -169,7 +169,7 @@ func requestKeyOf(err error) string {
 	return "list"
 }
 
-// wordErrorText returns the text of err without the source, such as an option, that err names.
+// wordErrorText returns the text of err without the name of the source, such as an option.
 func wordErrorText(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {

@@ -13,8 +13,8 @@ const ParaStationText = "is a parastation.conf; in a cluster file write for each
 // paraStationWords are the words that can begin a line of a parastation.conf.
 var paraStationWords = []string{"installdir", "coredir", "hwtype", "hardware", "nodes", "node", "nrofnodes", "masternode", "environment", "env", "psinodessort", "startupscript", "selecttime", "deadinterval", "statustimeout", "rlimit", "runjobs", "loglevel", "logdestination"}
 
-// isParaStation reports whether a file that is not TOML is a parastation.conf. It decides by the file's name, and
-// by the first line that is neither empty nor a comment.
+// isParaStation reports whether a file that is not TOML is a parastation.conf. It checks the file's name, and the first
+// line that is neither empty nor a comment.
 func isParaStation(name, text string) bool {
 	if path.Base(name) == "parastation.conf" {
 		return true

@@ -89,7 +89,7 @@ func LoadState(name, text string) (s job.NodeSettings, err error) {
 }
 
 // FormatState returns the text of a StateFile with the settings s. It returns "" if no setting is set. LoadState
-// reads the same settings from the text.
+// converts the text back to the same settings.
 func FormatState(s job.NodeSettings) string {
 	var b strings.Builder
 	for _, table := range stateTables {
