@@ -5,7 +5,7 @@ Each step of the communication with a host has its own time limit. Steps are the
 of the shell, the transfer of the program, the greeting, and each reply. Data from the host does not extend the limit.
 So a host gains nothing by sending a byte each second. Two things extend the limit:
 
-  - Each byte that the host has accepted gives back the time that it needs at MinRate.
+  - Each byte that the host has accepted extends the limit by the time that a byte takes at MinRate.
   - Pauses that are not the host's fault do not count.
 
 Usage:
