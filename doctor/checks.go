@@ -39,7 +39,7 @@ var checks = []func(job.HostDiagnosis) []Finding{
 }
 
 // checkAdminRules reports rules of the node's administrator that limit or forbid jobs. It reports nothing if the
-// cluster file, too, says that the node runs no jobs.
+// cluster file also says that the node runs no jobs.
 func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	r := c.Diagnosis.Rules
 	switch {

@@ -36,7 +36,7 @@ const (
 
 func (l Severity) String() string { return [...]string{"fine", "note", "warning", "failure"}[l] }
 
-// MarshalText returns the word of the level.
+// MarshalText returns the level as a word.
 func (l Severity) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 // A Finding is a problem of one or more hosts. Code is for programs and does not change between releases.
@@ -94,8 +94,8 @@ func sortBySeverity(found []Finding) []Finding {
 	return found
 }
 
-// WithRefusal returns the report with the error that would prevent the job from starting. It adds a failure, or a
-// warning if the job would wait in the queue. If err is nil, it adds nothing.
+// WithRefusal returns the report with a finding about err, the error that would prevent the job from starting. The
+// finding is a failure, or a warning if the job would wait in the queue. If err is nil, it adds nothing.
 func (r Report) WithRefusal(err error) Report {
 	if err == nil {
 		return r
