@@ -43,7 +43,7 @@ func formatAttributes(kind []job.Node) string {
 	return text
 }
 
-// formatSpeed returns the CPU speed of the nodes, or the range of their speeds, and how the speed was found. The
+// formatSpeed returns the CPU speed of the nodes, or the range of their speeds, and how the speed was determined. The
 // speed of a node is that of its slowest CPU.
 func formatSpeed(kind []job.Node) string {
 	text := formatRange(kind, "MHz", func(n job.Node) int { return n.ProbedAttributes.Speed })

@@ -63,7 +63,7 @@ func DryRun(v JobView) string {
 	return s.String()
 }
 
-// paragraphs collects a text of several paragraphs. Each paragraph has a label in front.
+// paragraphs collects a text of several paragraphs. Each paragraph begins with a label.
 type paragraphs struct{ strings.Builder }
 
 // addParagraph adds a paragraph with a label. It adds nothing if text is empty.
@@ -94,8 +94,8 @@ func (s *paragraphs) addVerdict(err error) {
 	}
 }
 
-// formatOrder returns the host entries in the order in which ranks fill them, the sort key, and what the key
-// measured on each host.
+// formatOrder returns the host entries in the order in which ranks fill them, the sort key, and each host's value for
+// this key.
 func formatOrder(v JobView) string {
 	by := sort.Mode(v.Plan.Sort)
 	if by == sort.None {

@@ -107,7 +107,7 @@ func (e jobExtent) cells() []string {
 	return []string{numberUnlessZero(e.Depth), numberUnlessZero(e.Shape), EscapeField(e.NodeSet)}
 }
 
-// extentColumns are the column names for a jobExtent. A table has only those columns in which some row has a value.
+// extentColumns are the column names for a jobExtent. A table contains only the columns in which some row has a value.
 var extentColumns = []string{"DEPTH", "SHAPE", "SET"}
 
 // text returns the depth and shape of a job as a text that is printed after the number of ranks.
@@ -212,7 +212,7 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	return l
 }
 
-// addClaim adds a claim of the job. It ignores a claim of ranks that the node already has.
+// addClaim adds a claim of the job. It ignores a claim for ranks that were already added to the node.
 func (j *liveJob) addClaim(c job.Claim) {
 	if c.IdleReason == job.IdleRestarting {
 		j.IdleReason = job.IdleRestarting
@@ -245,7 +245,7 @@ func (j *liveJob) addClaim(c job.Claim) {
 	}
 }
 
-// sortNodes sorts the ranks and CPUs of each node. It is called once, after all claims were added, since another
+// sortNodes sorts the ranks and CPUs of each node. It is called once, after all claims have been added, since another
 // user may have made very many claims.
 func (j *liveJob) sortNodes() {
 	for i := range j.Nodes {
@@ -255,7 +255,7 @@ func (j *liveJob) sortNodes() {
 	j.Missing = max(0, j.nodeCount-(len(j.Nodes)-len(j.standbyNodes())))
 }
 
-// setReported sets the fields that are computed from reported values. It is called after all claims were added.
+// setReported sets the fields that are computed from reported values. It is called after all claims have been added.
 func (j *liveJob) setReported() {
 	state := column.State.Of(j.reported)
 	j.Idle, j.Stopped = state == column.Idle, state == column.Suspended
@@ -293,9 +293,8 @@ func (j *liveJob) setExtent(c job.Claim) {
 // another user may have made false claims.
 const maxGangsOnCPU = 2 * job.MaxParties
 
-// forEachShared calls f for each pair of claims of a node that share a CPU in turns. c and other are the two
-// claims of the pair, which f receives in both orders. If the two claims share several CPUs, f is called
-// several times.
+// forEachShared calls f for each pair of claims of a node that take turns on a CPU. c and other are the two claims of
+// the pair, which f receives in both orders. If the two claims share several CPUs, f is called several times.
 func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
 	onCPU := make(map[int][]job.Claim)
 	forEachCPU := func(f func(c job.Claim, cpu int)) {
@@ -503,7 +502,7 @@ func (w queueRow) setText() string {
 	return ", for node set " + EscapeField(w.NodeSet)
 }
 
-// ticketExtent returns the extent of a ticket's request.
+// ticketExtent returns the layout that a ticket requests.
 func ticketExtent(t job.Ticket) jobExtent {
 	e := jobExtent{Shape: t.ExactPerNode, NodeSet: t.NodeSet}
 	if t.CPUs > 1 {
@@ -641,8 +640,8 @@ func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
-// formatUser returns the user name that the job states, together with the user ID, which is certain, because
-// it is that of a file. If name is empty, it returns only the ID.
+// formatUser returns the user name that the job states, together with the user ID, which is certain, because it is the
+// owner of a file. If name is empty, it returns only the ID.
 func formatUser(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)
