@@ -14,7 +14,7 @@ import (
 // nodes have no GPU. So it lists the devices of the few GPU drivers, instead of reading the driver of hundreds of
 // devices.
 
-// A Detection is the result of Read: the GPUs that the process may use, and how many others there are.
+// A Detection is the result of Read: the GPUs that the process may use, and the number of other GPUs.
 type Detection struct {
 	GPUs     []GPU // usable GPUs, by vendor
 	Withheld int   // number of further GPUs whose device file this process may not open
@@ -71,7 +71,7 @@ func (t sysfsTree) devicesOf(driver string) []device {
 	return devices
 }
 
-// isGPUClass reports whether a PCI class is one of GPUs. Sound and USB functions of the same card have other
+// isGPUClass reports whether a PCI class is a class of GPUs. Sound and USB functions of the same card have other
 // classes.
 func isGPUClass(class string) bool {
 	return slices.Contains([]string{"0x0300", "0x0302", "0x0380", "0x1200"}, class)
@@ -172,8 +172,8 @@ func fieldAfter(text, name string) string {
 	return ""
 }
 
-// minDeviceMemory is the minimum memory, in bytes, of a device that counts as a GPU for computing. Any such GPU has
-// more memory. Firmware usually reserves only 512 MiB for the graphics of a processor.
+// minDeviceMemory is the minimum memory, in bytes, of a device that counts as a GPU for computing. GPUs for computing
+// have more memory than this. Firmware usually reserves only 512 MiB for the graphics of a processor.
 const minDeviceMemory = 2 << 30
 
 // readAMD returns AMD's GPUs. As in ROCm, their indices are in the order of the kernel's KFD nodes, without those
@@ -263,7 +263,7 @@ func (t sysfsTree) kfdNodes() []kfdNode {
 }
 
 // readIntel returns Intel's GPUs. Their indices are in the order of the PCI bus. GPUs on bus 0, which are part of a
-// processor, count for the indices but are not returned.
+// processor, are counted in the indices but not returned.
 func (t sysfsTree) readIntel() (f Detection) {
 	devices := append(t.devicesOf("i915"), t.devicesOf("xe")...)
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
@@ -308,8 +308,8 @@ func (t sysfsTree) renderNode(d device) string {
 	return ""
 }
 
-// countTiles returns the number of tiles of a card. The driver xe has a directory for each tile. The driver i915
-// has a directory for each GT, of which discrete cards have one per tile.
+// countTiles returns the number of tiles of a card. The driver xe has a directory for each tile. The driver i915 has a
+// directory for each GT, and discrete cards have one GT per tile.
 func (t sysfsTree) countTiles(d device, accessible bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {

@@ -64,9 +64,9 @@ func HiddenEnv() []string {
 	return []string{"CUDA_VISIBLE_DEVICES=-1", "ROCR_VISIBLE_DEVICES=-1", "ZE_AFFINITY_MASK=-1"}
 }
 
-// AllowedByEnv returns the GPUs of a node that mpiexec's own environment allows, as a batch system or an outer
-// mpiexec has set it. uuid returns the UUID of a GPU, or "" if the UUID is unknown. NVIDIA's and AMD's variables
-// also accept UUIDs, even abbreviated. As in CUDA and ROCm, a list ends at the first invalid word.
+// AllowedByEnv returns the GPUs of a node that the environment of mpiexec allows. A batch system or an outer mpiexec
+// may have set the variables. uuid returns the UUID of a GPU, or "" if the UUID is unknown. NVIDIA's and AMD's
+// variables also accept UUIDs, even abbreviated. As in CUDA and ROCm, a list ends at the first invalid word.
 func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
 	named := func(g GPU, _ int, word string) bool {
 		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
