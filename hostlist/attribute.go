@@ -137,8 +137,8 @@ func (a attr) setChecked(m *hostExpr) error {
 	return nil
 }
 
-// setCount parses the value as a number from 1 to limit and stores it in n. It fails if n has a different value
-// from before.
+// setCount parses the value as a number from 1 to limit and stores it in n. It fails if n was already set to a
+// different value.
 func (a attr) setCount(n *int, noun string, limit int) error {
 	value, err := a.readNumber(a.from, a.to, a.value, noun, limit)
 	switch {
@@ -151,7 +151,7 @@ func (a attr) setCount(n *int, noun string, limit int) error {
 	return nil
 }
 
-// setText stores value in s. It fails if s has a different value from before.
+// setText stores value in s. It fails if s was already set to a different value.
 func (a attr) setText(s *string, value string) error {
 	if *s != "" && *s != value {
 		return a.errorAt(a.from, a.to, "%s is given twice: %q and %q", a.key, *s, value)

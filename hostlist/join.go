@@ -60,8 +60,8 @@ func Unique(entries []Entry) []Entry {
 	return first
 }
 
-// MergeEntries merges two entries of one host that come from two lists. The result has the slots of e. MergeEntries
-// returns an error if the entries contradict each other.
+// MergeEntries merges two entries of one host that come from two lists. The result contains the slots of e.
+// MergeEntries returns an error if the entries contradict each other.
 func MergeEntries(e, other Entry) (Entry, error) {
 	h := joinedHost{Entry: e, firstMention: e}
 	err := h.mergeFields(other)
@@ -170,7 +170,7 @@ func (h *joinedHost) conflictError(e Entry, noun, newValue, oldValue string) err
 		e.Label(), noun, newValue, noun, oldValue, seenFrom(h.firstMention, e))
 }
 
-// seenFrom returns the position of e, for a message about the entry reader. It leaves out the file name if both
+// seenFrom returns the position of e for a message about another entry, reader. It leaves out the file name if both
 // entries are in the same file.
 func seenFrom(e, reader Entry) string {
 	switch {
@@ -182,10 +182,10 @@ func seenFrom(e, reader Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns those of hosts that list names, in the order of list. hosts come from a file and are already
-// joined. A slot count, user or address in list takes precedence over the one in hosts. If list has only
-// exclusions, Filter returns the remaining hosts in their order. A name in list that is not among hosts is an error
-// (rule HOST-9).
+// Filter returns the hosts that list names, in the order of list. hosts come from a file and are already joined. A slot
+// count, user or address in list takes precedence over the one in hosts. If list contains only exclusions, Filter
+// returns the remaining hosts in their original order. A name in list that is not among hosts is an error (rule
+// HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))

@@ -81,7 +81,7 @@ func (c *cursor) readValue() (string, error) {
 	return out.String(), nil
 }
 
-// A hostExpr is a parsed host expression. It has the names for which the expression stands, and an Entry with the
+// A hostExpr is a parsed host expression. It contains the names to which the expression expands, and an Entry with the
 // fields that all these hosts share.
 type hostExpr struct {
 	Entry

@@ -107,7 +107,7 @@ func (e Entry) resolveRelative(allocation []Entry, usedHosts map[string]bool) ([
 	return empty, nil
 }
 
-// withHost returns host with the fields that the relative entry e sets replaced.
+// withHost returns a copy of host. Fields that the relative entry e sets replace the fields of host.
 func (e Entry) withHost(host Entry) Entry {
 	host = withListEntry(host, e)
 	host.Exclude = e.Exclude
