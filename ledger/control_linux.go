@@ -204,8 +204,8 @@ const (
 	minRequestInterval = 100 * time.Millisecond
 )
 
-// WatchRequests calls handle for each new request to a job of the current user. It returns when ctx is done or the
-// directory can no longer be read, with the error.
+// WatchRequests calls handle for each new request to a job of the current user. It returns an error when ctx is done or
+// the directory can no longer be read.
 func (d *Dir) WatchRequests(ctx context.Context, id job.ID, handle func(FoundRequest)) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -229,8 +229,8 @@ func (d *Dir) WatchRequests(ctx context.Context, id job.ID, handle func(FoundReq
 	}
 }
 
-// readRequests returns the requests to a job that are not in handled, at most maxRequestsPerUser of each
-// user. remaining has the requests in handled that still exist.
+// readRequests returns the requests to a job that are not in handled, at most maxRequestsPerUser of each user.
+// remaining contains the requests in handled that still exist.
 func (d *Dir) readRequests(w *watcher, id job.ID, handled map[string]bool) (found []FoundRequest, remaining map[string]bool, err error) {
 	for {
 		fresh := false

@@ -98,7 +98,7 @@ type gangKey struct {
 // further gang counts as the claim of a job that is not a gang.
 const maxGangs = 256
 
-// A userCPUs has the number of CPUs that one user has claimed on a node, and the user's oldest claim.
+// A userCPUs contains the number of CPUs that one user has claimed on a node, and the user's oldest claim.
 type userCPUs struct {
 	cpus   int
 	oldest Claim // the user's oldest claim, without its ranks

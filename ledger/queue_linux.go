@@ -26,8 +26,8 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting returns how many tickets are in the queue for a request that has none itself, and the first of these
-// tickets. It leaves out tickets that the current user has recently overtaken (rule TRUST-18).
+// CountWaiting returns the number of tickets in the queue before a request that has no ticket itself, and the first of
+// these tickets. It leaves out tickets that the current user has recently overtaken (rule TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
 	if all = d.withoutOvertaken(all); len(all) > 0 {

@@ -21,9 +21,9 @@ type userDir struct {
 	uid  int
 }
 
-// listUserDirs returns the user directories of all users. The ledger directory is read only until the deadline,
-// since any user may fill it. If the time is too short, listUserDirs looks up by name the directories of all users
-// who can have a live entry. These are the users who run a process or are in the user database.
+// listUserDirs returns the user directories of all users. It stops reading the ledger directory at the deadline, since
+// any user may fill that directory. If the time does not suffice, listUserDirs looks up by name the directories of all
+// users who can have a live entry. These are the users who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {

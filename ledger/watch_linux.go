@@ -186,8 +186,8 @@ func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 }
 
 // Watch calls changed once when it begins to watch, and then each time a claim is made or removed on this node. It
-// notices changes within milliseconds, even if the process that held a claim was killed. It returns when ctx is
-// done or the directory can no longer be read, with the error.
+// notices changes within milliseconds, even if the process that held a claim was killed. It returns an error when ctx
+// is done or the directory can no longer be read.
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()
@@ -208,8 +208,8 @@ func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchAll returns all valid claims, after it has begun to watch them. watched has the claims that are
-// already watched.
+// watchAll returns all valid claims, after it has begun to watch them. watched contains the claims that are already
+// watched.
 func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, error) {
 	for began := time.Now(); ; {
 		found, fresh, each := make(map[string]entry), false, make(map[int]int)
