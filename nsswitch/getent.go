@@ -18,7 +18,7 @@ const maxAnswer = 1 << 20
 
 /*
 Getent looks up entries of a database with getent(1), which uses the C library with all sources of nsswitch.conf. The
-answer has no line for a key without an entry.
+answer contains no line for a key without an entry.
 
 Getent kills getent and its child processes when ctx is done, when limit passes, or when the answer is too long. It
 then returns the incomplete answer with an error. On a machine without getent, such as macOS, the error is
@@ -85,9 +85,9 @@ func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	return ParseAccount(answer, uid)
 }
 
-// IDFinders returns two functions, which return the ID of a user and the ID of a group with a name. They look in
-// /etc/passwd and /etc/group first, and then call getent. limit is the maximum time for all calls of getent
-// together. Only one goroutine may use the functions.
+// IDFinders returns two functions. userID returns the ID of the user with a name, and groupID the ID of the group with
+// a name. They look in /etc/passwd and /etc/group first, and then call getent. limit is the maximum time for all calls
+// of getent together. Only one goroutine may use the functions.
 func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
 	left := limit
 	lookUp := func(kind, database, name string) (int, error) {
