@@ -44,7 +44,7 @@ func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	return free
 }
 
-// An Assignment is the slots, CPUs and memory of one rank on its node.
+// An Assignment contains the slots, CPUs and memory of one rank on its node.
 type Assignment struct {
 	Slots   []int
 	CPUs    []int // of all its slots, ascending

@@ -80,8 +80,8 @@ func (t Topology) UsableCPUs() []int {
 	return cpus
 }
 
-// Bind returns the CPUs and memory to which a rank is to be bound. local is the number of the rank on the
-// node, and mine has the rank's slots.
+// Bind returns the CPUs and memory to which a rank is to be bound. local is the number of the rank on the node, and
+// mine contains the rank's slots.
 func (e *Binder) Bind(local int, mine []int) Assignment {
 	switch {
 	case e.bind.Sets != nil:
@@ -109,7 +109,7 @@ func (e *Binder) Bind(local int, mine []int) Assignment {
 	return assigned
 }
 
-// widen returns an assignment with all free slots of those groups that contain a slot in mine.
+// widen returns an assignment with all free slots of the groups that contain a slot in mine.
 func (e *Binder) widen(mine []int) Assignment {
 	var groups, wide []int
 	for _, slot := range mine {
@@ -149,8 +149,8 @@ func (e *Binder) exactCPUs(cpus []int) Assignment {
 	return assigned
 }
 
-// PutsRanksOnSameCPU reports whether the sets of a "user:" binding would give the same CPU to two ranks of
-// one node. ranks is the number of ranks there.
+// PutsRanksOnSameCPU reports whether the sets of a "user:" binding would give the same CPU to two ranks of one node.
+// ranks is the number of ranks on the node.
 func (b Binding) PutsRanksOnSameCPU(ranks int) bool {
 	if b.Sets == nil {
 		return false

@@ -11,8 +11,8 @@ import (
 // marked cores are listed instead.
 const maxDrawnCores = 64
 
-// DescribeCPUs returns a text for people that says where some CPUs of a node are. cpus has their kernel
-// numbers in ascending order. Examples:
+// DescribeCPUs returns a text for people that says where some CPUs of a node are. cpus contains their kernel numbers in
+// ascending order. Examples:
 //
 //	package 0 core 3 [...B/....|..../....]
 //	package 0-1 core 0-39 [0-31|32-39]
@@ -71,8 +71,8 @@ func (t Topology) DrawCores(cpus []int) string {
 	return b.String()
 }
 
-// coresWithCPU returns those numbers in cores whose cores have at least one of the CPUs, as text such as
-// "0-3". It returns "." if there are none.
+// coresWithCPU returns a text such as "0-3" with the numbers of the cores that have at least one of the CPUs. cores
+// contains the core numbers to check. It returns "." if no core has one of the CPUs.
 func (t Topology) coresWithCPU(cores, cpus []int) string {
 	mine := slices.DeleteFunc(slices.Clone(cores), func(c int) bool { return coverageOf(t.Cores[c], cpus) == coversNone })
 	if len(mine) == 0 {
@@ -129,7 +129,7 @@ func (t Topology) coreNumbers() []int {
 	return numbers
 }
 
-// CountNUMANodes returns the number of NUMA nodes that are known.
+// CountNUMANodes returns the number of known NUMA nodes.
 func (t Topology) CountNUMANodes() int {
 	known := make(map[int]bool)
 	for i := range t.Cores {

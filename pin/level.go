@@ -62,8 +62,8 @@ func parseLevel(word string) Level {
 	return BySlot
 }
 
-// matchWord returns the word that is equal to text or that text abbreviates, ignoring case. It returns an
-// error if no word or several words match.
+// matchWord returns the word in words that equals text or is abbreviated by text, ignoring case. It returns an error if
+// no word or several words match.
 func matchWord(text string, words []string) (string, error) {
 	lower := strings.ToLower(text)
 	var found []string
@@ -127,8 +127,8 @@ func (t Topology) KnowsLevel(l Level) bool {
 }
 
 // objects returns the numbers of all objects at a level in ascending order. If count is larger than 1, count
-// consecutive objects form a group, and firsts has only the first object of each group. group maps an object
-// to the index of its group.
+// consecutive objects form a group, and firsts contains only the first object of each group. group maps an object to
+// the index of its group.
 func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) {
 	var numbers []int
 	for i := range t.Cores {

@@ -56,8 +56,8 @@ func (t Topology) logicalOrder() []int {
 // outerLevels lists the levels of objects that contain cores.
 var outerLevels = []Level{ByPackage, ByNUMA, ByL3, ByL2}
 
-// touchedObjects returns the logical indexes of those objects at a level that contain at least one of the
-// CPUs, in ascending order.
+// touchedObjects returns the logical indexes of the objects at a level that contain at least one of the CPUs, in
+// ascending order.
 func (t Topology) touchedObjects(cpus, order []int, l Level) []int {
 	var indexes []int
 	index := make(map[int]int) // logical index of an object, by its number

@@ -15,8 +15,8 @@ import (
 // To add a policy, add a row, its cases to TestPolicies, a line to testdata/placement/layouts.txt, and its words to
 // the grammar in doc/spec/cli.md. Tests name what is missing.
 
-// A mappingPolicy describes one policy of --map-by. It has the word with which the value of the option
-// begins, and the meaning of that word.
+// A mappingPolicy describes one policy of --map-by. It contains the word with which the value of the option begins, and
+// the meaning of that word.
 type mappingPolicy struct {
 	word  string // an unambiguous abbreviation will do
 	value string // text that must follow the word, for messages; capitals stand for values; empty: none
@@ -74,7 +74,7 @@ type Mapping struct {
 	Qualifiers
 }
 
-// Qualifiers are those qualifiers of a --map-by value that set other options.
+// Qualifiers are the qualifiers of a --map-by value that set other options.
 type Qualifiers struct {
 	Width                          int  // pe=N: CPUs for each rank; 0 if not given
 	Oversubscribe, NoOversubscribe bool // oversubscribe, nooversubscribe

@@ -81,8 +81,7 @@ func (l Layout) cpuList() []CPURange {
 // NamesCPUs reports whether the options of a layout name CPUs by number.
 func (l Layout) NamesCPUs() bool { return l.cpuList() != nil || l.Bind.Sets != nil }
 
-// CheckLayout returns an error if the node lacks something that the layout needs. slots has all slots of the
-// node.
+// CheckLayout returns an error if the node lacks something that the layout needs. slots contains all slots of the node.
 func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bool) error {
 	bind := l.Bind.Level
 	if l.Bind.IfSupported && !t.KnowsLevel(bind) {
@@ -152,7 +151,7 @@ func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error
 	return nil
 }
 
-// intersect returns the numbers of list that others also contains. It changes list.
+// intersect returns the numbers that both list and others contain. It changes list.
 func intersect(list, others []int) []int {
 	among := make(map[int]bool, len(others))
 	for _, n := range others {
@@ -181,7 +180,7 @@ func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	return position
 }
 
-// splitByCount makes an object of every count consecutive slots.
+// splitByCount groups the slots into objects of count consecutive slots each.
 func (p *Pool) splitByCount(position, free []int, count int) {
 	p.objects = make([]poolObject, (len(position)+count-1)/count)
 	for i := range position {
@@ -285,8 +284,8 @@ func (p *Pool) objectCapacity(i, width, rounds int) int {
 	return capacity
 }
 
-// CapacityByLimit returns how many more ranks the maximum numbers of the objects allow (ppr, multiplied by rounds),
-// regardless of free slots.
+// CapacityByLimit returns how many more ranks fit, regardless of free slots, if only the objects' limits of ranks count
+// (ppr, multiplied by rounds).
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
@@ -318,8 +317,8 @@ func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	return RankSlots{}, false
 }
 
-// TakeSlotsOf takes slots for a rank from object i. It returns false if that object has too few free slots, or its
-// maximum number of ranks.
+// TakeSlotsOf takes slots for a rank from object i. It returns false if that object has too few free slots, or already
+// has its maximum number of ranks.
 func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	t := &p.objects[i]
 	if p.objectCapacity(i, width, rounds) == 0 {
