@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A SpliceBuffer is a pipe that holds bytes on their way between two files. One goroutine fills it, may copy its
-// contents with TeeTo, and then empties it completely with SpliceTo. It must be empty before it is filled again.
+// A SpliceBuffer is a pipe that holds bytes that are being moved between two files. One goroutine fills it, may copy
+// its contents with TeeTo, and then empties it completely with SpliceTo. It must be empty before it is filled again.
 type SpliceBuffer struct {
 	in, out *os.File
 	size    int
