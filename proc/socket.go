@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSocket is returned by SocketOwner if no process has the socket open any more.
+// ErrNoSocket is returned by SocketOwner if the socket is no longer open in any process.
 var ErrNoSocket = errors.New("no process has the socket of this connection open")
 
 // SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine. socket is
