@@ -10,7 +10,7 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// WithDefaults returns a copy of c in which each option that is not given has the value in weaker.
+// WithDefaults returns a copy of c in which each option that is not given gets its value from weaker.
 func (c SelectionFlags) WithDefaults(weaker SelectionFlags) SelectionFlags {
 	c.Sets = c.Sets.WithDefaults(weaker.Sets)
 	for _, f := range []struct{ own, other **string }{
@@ -50,8 +50,8 @@ func (c *Settings) readClass(in Input) error {
 	return refusal
 }
 
-// flagOrVariable returns the value of a command-line flag or, if value is nil, of an environment variable. source
-// is the name of the one that was used. found is false if neither is set.
+// flagOrVariable returns the value of a command-line flag or, if value is nil, of an environment variable. source is
+// the name of the flag or variable that was used. found is false if neither is set.
 func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, found bool) {
 	if value != nil {
 		return flag, trimBlanks(*value), true
