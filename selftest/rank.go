@@ -257,8 +257,8 @@ func checkSecret(conn net.Conn, secret string) error {
 	return err
 }
 
-// passToken passes a token around the ring, to which each rank adds one. Rank 0 starts the token, and returns how
-// long it took until the token came back.
+// passToken passes a token around the ring. The token is a number to which each rank adds one. Rank 0 starts the token,
+// and returns how long the token took to come back.
 func (m *ringRank) passToken(next net.Conn, accepted <-chan net.Conn) (time.Duration, error) {
 	var prev net.Conn
 	select {
