@@ -7,7 +7,7 @@ import (
 	"remshell/job"
 )
 
-// gangs says how gangs share the CPUs of a node in turns.
+// gangs describes how gangs take turns on the CPUs of a node.
 type gangs struct {
 	Parties int       `json:"parties"`
 	Slice   float64   `json:"slice_seconds"`
@@ -21,7 +21,7 @@ type gangJob struct {
 	CPUs []int `json:"cpus"`
 }
 
-// read sets how gangs share the node. It does nothing if g is nil.
+// read stores in n how gangs share the node. It does nothing if g is nil.
 func (g *gangs) read(n *job.Node) error {
 	if g == nil {
 		return nil
@@ -40,7 +40,7 @@ func (g *gangs) read(n *job.Node) error {
 	return nil
 }
 
-// gangsOf returns how gangs share a node, or nil if the node was not asked.
+// gangsOf returns how gangs share a node, or nil if this is not known.
 func gangsOf(n *job.Node) *gangs {
 	if n.Gang == (job.GangTerms{}) {
 		return nil

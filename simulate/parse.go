@@ -362,7 +362,7 @@ func checkGPUs(gpus []gpu.GPU) error {
 	return nil
 }
 
-// readPolicy returns the rules that the administrator has set for the node (1.8).
+// readPolicy returns the rules that the administrator has set for the node (placement.md 1.8).
 func (n *node) readPolicy() (job.NodePolicy, error) {
 	overbook := "yes"
 	if n.Overbook != nil {

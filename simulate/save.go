@@ -12,8 +12,8 @@ import (
 	"remshell/pin"
 )
 
-// Save writes a request and the results of its probes as a cluster state. With this file, the request can be
-// planned again without access to any node (9). The request must have exactly one app context. The saved options
+// Save writes a request and the results of its probes as a cluster state. With this file, the request can be planned
+// again without access to any node (placement.md 9). The request must have exactly one app context. The saved options
 // include all defaults, so that the environment of the reader has no effect.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
