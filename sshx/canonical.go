@@ -47,8 +47,8 @@ func isNone(value string) bool {
 	return value == "" || strings.EqualFold(value, "none")
 }
 
-// lookupInDomains looks the host up in the domains of CanonicalDomains, in order. It returns the full name of the
-// host in the first domain that has the host.
+// lookupInDomains looks the host up in the domains of CanonicalDomains, in order. It returns the full name of the host
+// in the first domain that contains the host.
 func (s *hostScope) lookupInDomains(name string) (string, error) {
 	full, err := s.candidateNames(name)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	return names, nil
 }
 
-// lookup looks a name up. target is the canonical name that the look-up gave, or "".
+// lookup looks a name up. target is the canonical name that the look-up returned, or "".
 func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err

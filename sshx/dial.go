@@ -189,9 +189,9 @@ func (d *Dialer) usePacer() *Pacer {
 	return d.pacer
 }
 
-// outcomeOf returns what an attempt to connect says about the server for which the Pacer counts it. direct is
-// false if the connection uses a jump host or proxy command, which many hosts share. In that case, the
-// failure of one host says nothing about the others.
+// outcomeOf converts the result of an attempt to connect to an Outcome for the Pacer. direct is false if the connection
+// uses a jump host or proxy command, which many hosts share. In that case, the failure of one host says nothing about
+// the others.
 func outcomeOf(err *DialError, direct bool) Outcome {
 	switch {
 	case err == nil:

@@ -254,7 +254,7 @@ func quoteUntrusted(text string) string {
 	return fmt.Sprintf("%q (not authenticated)", text)
 }
 
-// loginError returns the error for a login for which the server accepted no key.
+// loginError returns the error for a login that failed because the server accepted no key.
 func (s *connSetup) loginError(err error) *DialError {
 	why := "login refused for user " + s.t.User
 	offers := strings.Join(s.login.methods, ", ")

@@ -162,9 +162,9 @@ func (h *jumpHost) explainError(t Target, err error) *DialError {
 // pipeBuffer is the size in bytes of the copy buffer for each direction of a forwarded connection.
 const pipeBuffer = 16 << 10
 
-// channelConn returns a net.Conn for a forwarded channel. Closing the net.Conn ends reads and writes at once, even
-// if the jump host no longer reads or replies. A plain channel would end only when the other side has confirmed.
-// Goroutines that still copy data wait for the end of the connection to the jump host.
+// channelConn returns a net.Conn for a forwarded channel. Closing the net.Conn ends reads and writes at once, even if
+// the jump host no longer reads or replies. With the plain channel, they would end only when the other side has
+// confirmed the close. The goroutines that copy data may continue until the connection to the jump host ends.
 func channelConn(ch ssh.Channel) net.Conn {
 	near, far := net.Pipe()
 	go func() {

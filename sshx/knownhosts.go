@@ -222,7 +222,7 @@ func (l *knownLine) hasKey(key ssh.PublicKey) bool {
 }
 
 // knownKeys holds the lines of some known_hosts files for one name. Hashed lines are added only if needed, since
-// testing a hashed line takes a thousand times as long as testing another.
+// testing a hashed line takes a thousand times as long as testing any other line.
 type knownKeys struct {
 	files          []*knownFile
 	name           string
@@ -230,8 +230,8 @@ type knownKeys struct {
 	hashedIncluded bool // hashed lines were added
 }
 
-// lookUpKnown collects the lines that match a name. It tests hashed lines only if no other line has a key of
-// the host itself.
+// lookUpKnown collects the lines that match a name. It tests hashed lines only if no other line contains a key of the
+// host itself.
 func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	k := &knownKeys{files: files, name: name}
 	for _, f := range files {

@@ -40,7 +40,7 @@ type lookupResult struct {
 
 // lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name, or have not
 // replied within delay, it also asks the C library. Some name servers do not reply for unknown domains, such as
-// *.local. lookupAddresses returns the first result that has addresses. The error is the one of Go's look-up.
+// *.local. lookupAddresses returns the first result that has addresses. Any error is that of Go's look-up.
 func (d *Dialer) lookupAddresses(ctx context.Context, delay time.Duration, t Target) ([]netip.Addr, error) {
 	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
 	go func() { own <- d.lookupInGo(ctx, t) }()
