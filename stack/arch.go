@@ -13,8 +13,8 @@ const (
 // amd64 needs 17. Vector registers are not tracked.
 const registerCount = 33
 
-// A layout gives the DWARF numbers of those registers of an architecture that have a special role. Sources: System
-// V ABI AMD64, figure 3.36, and DWARF for the Arm 64-bit Architecture (AADWARF64), section 4.1.
+// A layout contains the DWARF numbers of the registers of an architecture that have a special role. Sources: System V
+// ABI AMD64, figure 3.36, and DWARF for the Arm 64-bit Architecture (AADWARF64), section 4.1.
 type layout struct {
 	sp, fp        int
 	returnAddress int // the column of the return address
@@ -51,7 +51,7 @@ func (r *Registers) Get(number int) (uint64, bool) {
 	return r.value[number], r.known&(1<<number) != 0
 }
 
-// AtCall returns registers of which only the stack pointer and the program counter are known.
+// AtCall returns Registers in which only the stack pointer and the program counter are known.
 func AtCall(a Arch, sp, pc uint64) (r Registers) {
 	r.Set(layouts[a].sp, sp)
 	r.PC = pc

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// A cie is a common information entry of call frame information. It holds what the frame entries of many functions
-// share.
+// A cie is a common information entry of call frame information. It contains the information that the frame entries of
+// many functions share.
 type cie struct {
 	codeFactor    uint64
 	dataFactor    int64

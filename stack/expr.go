@@ -9,8 +9,8 @@ const (
 	maxOperands = 64
 )
 
-// evaluate executes a DWARF expression (DWARF 5, 2.5). initial are the values on the expression's stack at the
-// beginning. evaluate supports the operations that compilers and assemblers use in call frame information. It
+// evaluate executes a DWARF expression (DWARF 5, 2.5). initial contains the values that are on the expression's stack
+// at the beginning. evaluate supports the operations that compilers and assemblers use in call frame information. It
 // returns false if the expression cannot be evaluated.
 func evaluate(code []byte, regs *Registers, mem Memory, pcColumn int, pc uint64, initial ...uint64) (uint64, bool) {
 	stack := append(make([]uint64, 0, maxOperands), initial...)

@@ -11,14 +11,14 @@ const fingerprintBytes = 32 << 10
 
 var calleeSaved = map[Arch][]int{AMD64: {3, 6, 12, 13, 14, 15}, ARM64: {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29}}
 
-// A Frame has the registers of a function that waits for a call to return, as far as they are known.
+// A Frame contains the known registers of a function that waits for a call to return.
 type Frame struct {
 	arch Arch
 	regs Registers
 }
 
-// CallerOf returns the frame of the caller of a function. frame says which function: 0 is the innermost one. ok is false
-// if the stack cannot be unwound so far.
+// CallerOf returns the frame of the caller of a function. frame is the number of the function, where 0 is the innermost
+// one. ok is false if the stack cannot be unwound that far.
 func CallerOf(a Arch, regs Registers, mem Memory, mappings []Mapping, frame int) (f Frame, ok bool) {
 	u := unwinder{arch: layouts[a], amd64: a == AMD64, mem: mem, mappings: mappings}
 	for i, exact := 0, true; i <= min(frame, MaxFrames); i++ {

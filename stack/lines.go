@@ -17,9 +17,9 @@ type Location struct {
 }
 
 // Symbolize returns the locations of addresses of the file. The first location of an address is in the innermost
-// function. If the compiler has inlined that function into others, locations in these functions follow, from inner
-// to outer. An address about which nothing is known is missing in the result. After the deadline, Symbolize finds
-// only names of functions and no lines.
+// function. If the compiler has inlined that function into others, locations in these functions follow, from inner to
+// outer. An address about which nothing is known is missing from the result. After the deadline, Symbolize finds only
+// names of functions and no lines.
 func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]Location {
 	all := make(map[uint64][]Location)
 	for address, name := range m.names(addresses, deadline) {
@@ -90,13 +90,13 @@ type lineFinder struct {
 	deadline time.Time
 }
 
-// A unit is a compile unit, with those addresses in it whose lines are wanted.
+// A unit is a compile unit, with the addresses in it for which lines are requested.
 type unit struct {
 	entry     *dwarf.Entry
 	addresses []uint64
 }
 
-// maxEntries is the maximum number of debugging entries, and of lines, that are read of one compile unit.
+// maxEntries is the maximum number of debugging entries, and of lines, that are read from one compile unit.
 const maxEntries = 1 << 21
 
 // unitsOf returns the compile units that contain the addresses. It ignores an address that is in no compile unit.
@@ -165,7 +165,7 @@ func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[ui
 }
 
 // withInlined returns the locations of an address, innermost first. place is the file and line of the address. Each
-// location except the last has the name of the inlined function that contains it. The last location is in the
+// location except the last contains the name of the inlined function in which it is. The last location is in the
 // function that was not inlined, whose name the caller adds.
 func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, address uint64, place Location) (all []Location) {
 	r := l.data.Reader()

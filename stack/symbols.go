@@ -49,7 +49,7 @@ func findSymbols(f *elf.File) (all []*symbolTable) {
 // A Symbol is the position of a function or variable in the address space of its ELF file.
 type Symbol struct{ Address, Size uint64 }
 
-// Lookup returns the symbols with the given names. Names that the file does not have are missing in the result.
+// Lookup returns the symbols with the given names. Names that the file does not contain are missing from the result.
 func (m *Image) Lookup(names ...string) map[string]Symbol {
 	var err error
 	found := make(map[string]Symbol)
@@ -84,7 +84,7 @@ type candidate struct {
 }
 
 // names returns the names of the functions that contain the addresses, as they are in the symbol tables. An address
-// without a function is missing in the result.
+// without a function is missing from the result.
 func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string {
 	var err error
 	best := make([]candidate, len(addresses))
@@ -111,7 +111,7 @@ func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string 
 	return found
 }
 
-// improve replaces each candidate in best for which the table has a better symbol. addresses must be sorted.
+// improve replaces each candidate in best for which the table contains a better symbol. addresses must be sorted.
 // improve stops at the deadline.
 func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline time.Time) {
 	r := bufio.NewReaderSize(t.entries(), 64<<10)

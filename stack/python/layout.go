@@ -6,7 +6,7 @@ import (
 	"remshell/stack"
 )
 
-// A layout gives the offsets of fields in the structures of a CPython interpreter.
+// A layout contains the offsets of fields in the structures of a CPython interpreter.
 type layout struct {
 	// _PyRuntimeState, PyInterpreterState, PyThreadState
 	interpreters, nextInterpreter, threads, nextThread, interpreter, threadID, nativeID uint64
@@ -38,9 +38,9 @@ const (
 	lineLocations                  // 3.11 and later
 )
 
-// layouts contains the layouts of those versions of CPython that do not publish their offsets, by minor version.
-// The offsets are those of 64-bit builds, from the headers of the releases:
-// Include/internal/pycore_{runtime,interp,frame}.h and Include/cpython/{pystate,code,frameobject,unicodeobject}.h.
+// layouts contains the layouts of the CPython versions that do not publish their offsets, by minor version. The offsets
+// are those of 64-bit builds, from the headers of the releases: Include/internal/pycore_{runtime,interp,frame}.h and
+// Include/cpython/{pystate,code,frameobject,unicodeobject}.h.
 var layouts = map[int]layout{
 	9: {
 		interpreters: 32, nextInterpreter: 0, threads: 8, nextThread: 8, interpreter: 16, threadID: 176, nativeID: none, frame: 24, inCFrame: none,

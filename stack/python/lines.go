@@ -51,8 +51,8 @@ func byRanges(table []byte, line, offset int) int {
 	return 0
 }
 
-// byLocations finds the line of an instruction in a table of entries. The first byte of each entry, and no other
-// byte, has its highest bit set.
+// byLocations finds the line of an instruction in a table of entries. The highest bit is set in the first byte of each
+// entry, and in no other byte.
 func byLocations(table []byte, line, offset int) int {
 	if offset < 0 {
 		return line

@@ -38,8 +38,8 @@ func (s *Images) Close() {
 	s.byFile, s.files = nil, nil
 }
 
-// Mappings returns the executable mappings of a process, sorted by address. A mapping has the image of the file
-// that the process has mapped. If the file was replaced since then, the mapping has no image.
+// Mappings returns the executable mappings of a process, sorted by address. Each mapping contains the image of the file
+// that the process has mapped. If the file has been replaced since then, the mapping contains no image.
 func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", pid), 16<<20)
 	if err != nil {
@@ -138,7 +138,7 @@ func hasCode(f *os.File, pid int, m stack.Mapping) bool {
 	return len(code) > 0 && bytes.Equal(code, content[:n])
 }
 
-// readBounded returns the content of a file of /proc, cut to n bytes.
+// readBounded returns the content of a file in /proc, truncated to n bytes.
 func readBounded(name string, n int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

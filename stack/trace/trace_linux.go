@@ -6,9 +6,9 @@ each thread, its calls of Python functions, and the names of the files that it e
 	           each stopped thread: copy its registers, 128 KiB of its stack and its Python frames, PTRACE_DETACH
 	           the tracing thread ends, and the kernel detaches the others
 
-The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even
-if one of its threads did not react to the interrupt, or if the helper is killed. A process that was stopped by
-SIGSTOP stays stopped. A signal that arrives meanwhile is delivered.
+The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even if
+one of its threads does not react to the interrupt, or if the helper is killed. A process that was stopped by SIGSTOP
+stays stopped. A signal that arrives meanwhile is delivered.
 
 Tracing may interrupt system calls of the process. Calls that are never restarted after a stop, such as
 epoll_wait(2), then return EINTR (signal(7)).
@@ -35,15 +35,14 @@ import (
 )
 
 const (
-	// windowBytes is how many bytes of a stack are copied while its thread is stopped. laterWindowBytes is
-	// the number for each stack after the first fullWindows ones. Further bytes are read when the thread runs
-	// again.
+	// windowBytes is how many bytes of a stack are copied while its thread is stopped. laterWindowBytes is the number
+	// for each stack after the first fullWindows stacks. Further bytes are read when the thread runs again.
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64
 	// maxStanding is the maximum number of threads of a process that are stopped at the same time, so that no thread is
-	// stopped for long. patience is how long Capture waits for one of them to stop before it interrupts the same number
-	// of further threads. A thread may need longer because it is in an uninterruptible sleep.
+	// stopped for long. patience is how long Capture waits for one of them to stop before it interrupts as many further
+	// threads. A thread may need longer because it is in an uninterruptible sleep.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
 	// standTime is how long Capture waits until all threads have stopped. On a busy host threads may get no
@@ -64,7 +63,7 @@ func hostArch() (a stack.Arch, known bool) {
 	return a, known
 }
 
-// A Thread is the state of a thread at the moment at which it was stopped.
+// A Thread is the state of a thread at the moment when the thread was stopped.
 type Thread struct {
 	TID       int
 	Name      string // as the program has named it; comm(5)
@@ -286,7 +285,7 @@ func (p *Process) Memory(th *Thread) stack.Memory {
 	}
 }
 
-// readBlocked finds out where a thread waits that could not be stopped. The kernel reports the thread's stack
+// readBlocked finds out where a thread waits if the thread could not be stopped. The kernel reports the thread's stack
 // pointer and program counter (proc_pid_syscall(5)). Other registers stay unknown.
 func (p *Process) readBlocked(th *Thread) {
 	if th.Read {
