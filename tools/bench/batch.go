@@ -57,9 +57,9 @@ func qsub(hosts int, out, errs, script string) []string {
 // roundsInJob limits the number of rounds of batch-system cases to exactly five.
 var roundsInJob = roundLimits{least: 5, most: 5}
 
-// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One case uses a single srun
-// for all hosts and is compared with Hydra. The other uses one srun for each host and is compared with ssh, for
-// whose ranks Slurm does not account.
+// slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One case uses a single srun for
+// all hosts and is compared with Hydra. The other uses one srun for each host and is compared with ssh, although Slurm
+// does not account for ranks that ssh starts.
 func (b *bench) slurmCases(dir string) []testCase {
 	const hosts = 32
 	ours := func(starter string) []string {

@@ -137,8 +137,8 @@ func (b *bench) waitingCases() []testCase {
 	}
 }
 
-// watchedCases returns the case of two ranks that exchange messages while mpiexec watches for a hang, compared with the same
-// without watching. There are three times as many samples as by default.
+// watchedCases returns the case of two ranks that exchange messages while mpiexec watches for a hang, compared with the
+// same exchange without watching. There are three times as many samples as by default.
 func (b *bench) watchedCases() []testCase {
 	watched := func(hang string) []string {
 		return b.ownCommand("--hang="+hang, "-host", "localhost:2", "-n", "2", "build/programs/reduce.mpich4", "15s")
@@ -181,7 +181,7 @@ func hostNames(n int, suffix ...string) string {
 	return strings.Join(names, ",")
 }
 
-// measure runs the rounds of a case. It does not count the first round, which fills caches. sides has the samples
+// measure runs the rounds of a case. It does not count the first round, which fills caches. sides contains the samples
 // of mpiexec, of the peer (the program for comparison) and of the lower bound.
 func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err error) {
 	stopLoops, err := b.startBusyLoops(c.busy)

@@ -24,7 +24,7 @@ func median(values []float64) float64 {
 	return (v[mid-1] + v[mid]) / 2
 }
 
-// tableLines returns the rows of a case in the Markdown table, one row for each figure. sides has the samples of
+// tableLines returns the rows of a case in the Markdown table, one row for each figure. sides contains the samples of
 // mpiexec, of the peer (the program for comparison) and of the lower bound.
 func tableLines(c testCase, sides [3][]sample) string {
 	var b strings.Builder

@@ -10,10 +10,9 @@ Pack builds the release files: an archive for each system, and .deb and .rpm pac
 Pack is a separate Go module, so that the modules that nfpm needs are not modules of mpiexec. It builds the
 sources two directories above its own.
 
-Builds are reproducible: the same sources, version, epoch and version of Go give the same bytes on any
-machine. Names are sorted, each file is owned by root and has the time of the epoch, and programs contain
-no path of this machine. Each archive has mpiexec for its own system and, in libexec, for Linux nodes of
-other architectures (package transport).
+Builds are reproducible: the same sources, version, epoch and version of Go give the same bytes on any machine. Names
+are sorted, each file is owned by root and has the time of the epoch, and programs contain no path of this machine. Each
+archive contains mpiexec for its own system and, in libexec, for Linux nodes of other architectures (package transport).
 */
 package main
 

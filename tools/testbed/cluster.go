@@ -143,7 +143,7 @@ func Up(ctx context.Context, o Options) (*Cluster, error) {
 	return f, nil
 }
 
-// A Tester has those methods of *testing.T that New needs.
+// A Tester has the methods of *testing.T that New needs.
 type Tester interface {
 	Helper()
 	Context() context.Context
@@ -185,7 +185,7 @@ func (f *Cluster) Host(name string) (Host, error) {
 	return f.Hosts[i], nil
 }
 
-// unsupported returns the error that this kind of cluster does not support an operation. The error wraps
+// unsupported returns an error which says that this kind of cluster does not support an operation. The error wraps
 // errors.ErrUnsupported.
 func (f *Cluster) unsupported(operation string) error {
 	return fmt.Errorf("test cluster %s: %s: not with kind %s: %w", f.Name, operation, f.Kind, errors.ErrUnsupported)
@@ -201,8 +201,8 @@ func (f *Cluster) scriptLog() string {
 	return ": " + strings.TrimSpace(string(text))
 }
 
-// poll calls done every 3 ms until done returns true or an error, or until ctx is done. It is needed for states
-// about which the kernel reports no event.
+// poll calls done every 3 ms until done returns true or an error, or until ctx is done. It is used to wait for changes
+// that the kernel does not report as events.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	for {
 		ok, err := done()

@@ -77,10 +77,10 @@ func isFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn
-// starts run on the head; fn must pass them Environ. Files that fn opens are those of the head. Other goroutines
-// are not on the head, which includes goroutines that the standard library starts, for example in net.Dial. With
-// other kinds than Namespaces, Enter only calls fn. It returns an error if fn ends its goroutine, as t.Fatal does.
+// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn starts
+// run on the head; fn must pass them Environ. Files that fn opens are those of the head. Other goroutines are not on
+// the head. These include goroutines that the standard library starts, for example in net.Dial. With kinds other than
+// Namespaces, Enter only calls fn. It returns an error if fn ends its goroutine, as t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
@@ -130,8 +130,8 @@ func (f *Cluster) setns() error {
 }
 
 // On returns a command to run on a host or on the head, without ssh. The command runs as root in the host's home
-// directory. With other kinds than Namespaces, it runs on this machine as the current user, with the host's $HOME
-// and mark (REMSHELL_FIELD). Killing the command's process does not kill processes in the host's PID namespace.
+// directory. With kinds other than Namespaces, it runs on this machine as the current user, with the host's $HOME and
+// mark (REMSHELL_FIELD). Killing the command's process does not kill processes in the host's PID namespace.
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)

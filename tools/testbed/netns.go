@@ -161,8 +161,8 @@ func (f *Cluster) etcFiles(o Options) ([]file, error) {
 	}, nil
 }
 
-// setColumn returns text, which has the format of a file such as passwd, with one column of a user's line set to
-// value. Columns are numbered from 0.
+// setColumn returns text with one column of a user's line set to value. text has the format of a file such as passwd.
+// Columns are numbered from 0.
 func setColumn(text, user string, column int, value string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {

@@ -33,7 +33,7 @@ func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 // Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1 and the
 // sleep command of process 1, the listening sshd, daemons of a batch system, and zombies.
 //
-// With other kinds than Namespaces, Processes returns the processes that have the host's mark (markName) in their
+// With kinds other than Namespaces, Processes returns the processes that have the host's mark (markName) in their
 // environment, and the descendants of these processes. It does not find an orphan whose environment was changed.
 func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
@@ -63,8 +63,7 @@ func isInitChild(p Process, init int) bool {
 	return p.Parent == init && slices.Equal(p.Args, []string{"sleep", "infinity"})
 }
 
-// isListener reports whether p is a listening sshd. It decides by the process title that sshd sets (sshd.c,
-// "[listener]").
+// isListener reports whether p is a listening sshd. It checks the process title that sshd sets (sshd.c, "[listener]").
 func isListener(p Process) bool {
 	return len(p.Args) > 0 && strings.HasPrefix(p.Args[0], "sshd: ") && strings.Contains(p.Args[0], "[listener]")
 }

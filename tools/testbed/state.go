@@ -18,7 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A clusterOwner contains those parts of a Cluster that only the process that called Up has.
+// A clusterOwner contains the parts of a Cluster that exist only in the process that called Up.
 type clusterOwner struct {
 	keeper      *exec.Cmd      // see startKeeper; nil: none
 	keeperInput *os.File       // write end of the keeper's stdin: the keeper takes the cluster down when it is closed
@@ -105,7 +105,7 @@ func Repo() (string, error) {
 	}
 }
 
-// isAlive reports whether a cluster is up, which is so if the lock file in its state directory is locked. The
+// isAlive reports whether a cluster is up. A cluster is up if the lock file in its state directory is locked. The
 // kernel releases the lock when the last process that has the file open ends, even if the process is killed.
 func isAlive(state string) bool {
 	file, err := os.Open(filepath.Join(state, "lock"))
@@ -251,9 +251,9 @@ func pidfd(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(pid))
 }
 
-// waitPidfd waits until the process of a pidfd has ended, for limit at most. The process need not be a child of
-// this process. Process 1 of a PID namespace ends after all others in the namespace (pid_namespaces(7)). If file is
-// nil, waitPidfd returns at once.
+// waitPidfd waits until the process of a pidfd has ended. It returns an error if the process has not ended within
+// limit. The process need not be a child of this process. Process 1 of a PID namespace ends after all others in the
+// namespace (pid_namespaces(7)). If file is nil, waitPidfd returns at once.
 func waitPidfd(file *os.File, limit time.Duration) error {
 	if file == nil {
 		return nil
