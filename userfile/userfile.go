@@ -22,7 +22,7 @@ import (
 	"remshell/nsswitch"
 )
 
-// An OtherUserError is returned if another user may control to which file a name leads. The name leads to a link or
+// An OtherUserError is returned if another user may control which file a name leads to. The name leads to a link or
 // file that another user has created in a directory such as /tmp, to which every user may write.
 type OtherUserError struct {
 	Path string // the link or file
