@@ -8,8 +8,8 @@ import (
 // rankSession implements pmiversion.Session.
 var _ pmiversion.Session = (*rankSession)(nil)
 
-// maxSpawns is the maximum number of spawn requests of a rank that may be in progress. Known clients have far
-// fewer.
+// maxSpawns is the maximum number of spawn requests that one rank may have in progress at the same time. Known clients
+// have far fewer.
 const maxSpawns = 16
 
 // Init records that the rank has sent init.

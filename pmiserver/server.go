@@ -142,7 +142,7 @@ func (s *Server) Serve(ctx context.Context, rank int, conn io.ReadWriter) error 
 	return s.serve(ctx, rank, conn, identifiedConn{id: rank})
 }
 
-// An identifiedConn is a connection of which it is known to which rank it belongs.
+// An identifiedConn is a connection whose rank is known.
 type identifiedConn struct {
 	input     messageReader // bytes already read from it
 	id        int           // the rank's own number or PMI_ID, which it names in fullinit
@@ -227,8 +227,8 @@ func (s *Server) abortJob(rank, code int, message string) {
 	}
 }
 
-// AbortText returns the message of an abort. If the exit status cannot express the code that the program has
-// given, the text contains the code.
+// AbortText returns the message of an abort. If the exit status cannot express the code that the program has given, the
+// message includes the code.
 func AbortText(code int, message string) string {
 	switch {
 	case code == 0 || code&255 != 0:
@@ -245,10 +245,10 @@ func (s *Server) reportAborting(rank int) {
 	}
 }
 
-// SetDeadRanks sets the list of the group's ranks that have failed while the others continue, in the order of
-// their ends. MPICH reads it as PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. The
-// list consists of numbers with commas, because MPICH does not accept ranges. Its order matters for
-// failure_ack, as in Hydra. If a line of PMI-1 cannot hold all ranks, only the first are listed.
+// SetDeadRanks sets the list of the group's ranks that have failed while the others continue, in the order in which
+// they ended. MPICH reads it as PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. The list
+// consists of numbers separated by commas, because MPICH does not accept ranges. Its order matters for failure_ack, as
+// in Hydra. If a line of PMI-1 cannot hold all ranks, only the first are listed.
 func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {
@@ -266,8 +266,8 @@ func (s *Server) SetDeadRanks(ranks []int) {
 // 1,024 bytes, of which 64 are enough for the rest of the reply.
 const maxDeadRanksBytes = pmi1.MaxValue - 64
 
-// DeadRanks returns the ranks that SetDeadRanks has set, with commas, such as "3,1". It is empty if no rank
-// has failed.
+// DeadRanks returns the ranks that SetDeadRanks has set, separated by commas, such as "3,1". It is empty if no rank has
+// failed.
 func (s *Server) DeadRanks() string {
 	if dead := s.deadRanks.Load(); dead != nil {
 		return *dead

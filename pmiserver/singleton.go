@@ -23,10 +23,10 @@ rank, which is only a relay: it connects to that port, sends the first line, and
 	  | response_to_init --> | ------------------------------------------> |
 */
 
-// RelaySingleton copies bytes between a singleton, which is an MPI process that was started without mpiexec,
-// and a rank's connection to its PMI server. It returns when one of the two connections is closed, and closes
-// both. group must not begin with "singinit-". A singleton with an unknown PMI version is refused and
-// continues without a server, which is no error.
+// RelaySingleton copies bytes between a singleton, which is an MPI process that was started without mpiexec, and a
+// rank's connection to its PMI server. It returns when one of the two connections is closed, and closes both. group
+// must not begin with "singinit-". A singleton with an unknown PMI version is refused and continues without a server;
+// this is not an error.
 func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	defer client.Close()
 	defer server.Close()

@@ -390,7 +390,7 @@ appendRecord appends the data that a rank contributes to a fence that collects d
 	record = uvarint(group) uvarint(rank) uvarint(from) uvarint(len bytes) bytes
 
 group is the index of the rank's group in the set. bytes are the data that the rank has committed for
-other nodes, from byte offset from on (rule PMIX-59).
+other nodes, starting at byte offset from (rule PMIX-59).
 */
 func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	from, bytes := x.group.takeForFence(x.rank, m.set.isWhole())
@@ -413,8 +413,8 @@ type byteRange struct {
 	bytes []byte
 }
 
-// newBytes returns those bytes of p that this node does not have yet. known is the number of bytes of the
-// rank's data that this node has. The result is nil if p has no further bytes, or begins after known.
+// newBytes returns the bytes of p that this node does not have yet. known is the number of bytes of the rank's data
+// that this node has. The result is nil if p has no further bytes, or begins after known.
 func (p byteRange) newBytes(known int) []byte {
 	if p.from > known || p.from+len(p.bytes) <= known {
 		return nil

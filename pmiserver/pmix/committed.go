@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A group is what this node knows of the ranks of one namespace: its local ranks, and the data that local and
+// A group holds what this node knows about the ranks of one namespace: its local ranks, and the data that local and
 // remote ranks have committed.
 type group struct {
 	Group
@@ -62,15 +62,15 @@ type localRank struct {
 	spawns       atomic.Int32 // spawns that have no reply yet
 }
 
-// A pairSet has the data that a rank has committed: encoded key-value pairs, and the set of their keys. Pairs
-// are only added, never removed.
+// A pairSet contains the data that a rank has committed: encoded key-value pairs, and the set of their keys. Pairs are
+// only added, never removed.
 type pairSet struct {
 	pairs []byte
 	keys  map[string]bool
 }
 
-// keyOverhead is the number of bytes by which each key counts more than its encoded pair. This accounts for
-// the key's entry in the map.
+// keyOverhead is the number of bytes that each key counts in addition to its encoded pair. This accounts for the key's
+// entry in the map.
 const keyOverhead = 64
 
 func (s *pairSet) addPairs(pairs []byte, keys []string) {
@@ -161,7 +161,7 @@ func (g *group) reportNote(rank int, text string) { g.reportLimited(g.Note, rank
 // warn tells the user why a call of a rank fails.
 func (g *group) warn(rank int, text string) { g.reportLimited(g.Warn, rank, text) }
 
-// reportLimited calls report, unless it is nil or there were too many notes about the rank.
+// reportLimited calls report, unless report is nil or there have already been too many notes about the rank.
 func (g *group) reportLimited(report func(rank int, text string), rank int, text string) {
 	count := &g.byRank[rank].noteCount
 	if report == nil || count.Load() >= maxNotes {

@@ -19,8 +19,8 @@ type Event struct {
 	Infos   []byte        // encoded as in messages
 }
 
-// A Notifier sends events to other nodes through mpiexec. It keeps the order of each rank's events. When
-// mpiexec has forwarded an event or has refused to do so, it calls done once, from any goroutine.
+// A Notifier sends events to other nodes through mpiexec. It keeps the order of each rank's events. When mpiexec has
+// forwarded or rejected an event, the Notifier calls done once, from any goroutine.
 type Notifier interface {
 	Notify(e Event, done func(s message.Status))
 }
@@ -33,7 +33,7 @@ const (
 	maxEventBacklog = 1 << 20  // bytes queued for a client above which it misses events
 )
 
-// A codeSet has the event codes that a client has registered.
+// A codeSet contains the event codes that a client has registered.
 type codeSet struct {
 	mu    sync.Mutex
 	codes map[int32]bool
@@ -155,7 +155,7 @@ func (c *client) eventTargets(r *message.Notify) (fence.Members, message.Status)
 	return "", message.Success
 }
 
-// DeliverEvent sends an event to those clients of this node that have registered its code and are among its
+// DeliverEvent sends an event to the clients of this node that have registered the event's code and are among its
 // targets. The rank that has sent the event does not receive it, and neither does a client with more than
 // maxEventBacklog queued bytes.
 func (s *Server) DeliverEvent(e Event) {

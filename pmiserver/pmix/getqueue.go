@@ -39,7 +39,7 @@ func (x *getQueue) removeGet(w *pendingGet) bool {
 	return true
 }
 
-// takeByKey removes those Gets of a key for which match returns true. It returns them in the order of their
+// takeByKey removes the Gets of a key for which match returns true. It returns the removed Gets in the order of their
 // arrival.
 func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (removed []*pendingGet) {
 	for w := range x.byKey[key] {
@@ -54,8 +54,8 @@ func (x *getQueue) takeByKey(key string, match func(*pendingGet) bool) (removed 
 	return removed
 }
 
-// takeAll removes those Gets of all keys for which match returns true. It returns them in the order of their
-// arrival.
+// takeAll removes the Gets, of all keys, for which match returns true. It returns the removed Gets in the order of
+// their arrival.
 func (x *getQueue) takeAll(match func(*pendingGet) bool) (removed []*pendingGet) {
 	for key := range x.byKey {
 		removed = append(removed, x.takeByKey(key, match)...)

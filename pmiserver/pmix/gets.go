@@ -66,8 +66,8 @@ type pendingGet struct {
 	order     int                                 // position in the order of arrival
 }
 
-// newPendingGet makes a pendingGet for a client's request. If the rank already has too many, it replies with
-// NoMemory and returns nil.
+// newPendingGet creates a pendingGet for a client's request. If the rank already has too many, it replies with NoMemory
+// and returns nil.
 func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pendingGet {
 	if c.rank.gets.Add(1) > maxWaitingGets {
 		c.rank.gets.Add(-1)
@@ -85,8 +85,8 @@ func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pending
 	}}
 }
 
-// replyFound replies to a Get with the data of a rank. ahead says for how many further ranks the reply also
-// has data. If the rank is in another namespace, the reply begins with the job info of that namespace.
+// replyFound replies to a Get with the data of a rank. ahead says for how many further ranks the reply also contains
+// data. If the rank is in another namespace, the reply begins with the job info of that namespace.
 func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
@@ -184,8 +184,8 @@ func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	return list.removeGet(w)
 }
 
-// finish stops the timer of a Get and answers the Get. If s is Success, the answer has all data of the rank
-// (rule PMIX-35). Otherwise it has no data.
+// finish stops the timer of a Get and answers the Get. If s is Success, the answer contains all data of the rank (rule
+// PMIX-35). Otherwise it contains no data.
 func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()

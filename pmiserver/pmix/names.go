@@ -98,8 +98,8 @@ func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	})
 }
 
-// handleLookup replies with the values of published names. If the client wants to wait, the reply is sent
-// when as many names are published as it requires (rule PMIX-40).
+// handleLookup replies with the values of published names. If the client wants to wait, the reply is sent when the
+// required number of names are published (rule PMIX-40).
 func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		least, waits := r.Options.Wait()
@@ -174,8 +174,8 @@ func (c *client) findNames(ctx context.Context, keys []string, minimum int, mayW
 	return nil, message.NotFound
 }
 
-// republish publishes names again that a look-up has removed from the table but whose values the client
-// cannot receive (rule PMIX-41).
+// republish restores names that a look-up has removed from the table but whose values the client cannot receive (rule
+// PMIX-41).
 func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
 		if n != nil && n.Once {

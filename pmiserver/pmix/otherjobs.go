@@ -45,7 +45,7 @@ type groupRecord struct {
 	Data      map[int][]byte // by rank: what the members of the set have committed for other nodes
 }
 
-// NamePrefix begins the names by which servers of two jobs exchange data.
+// NamePrefix is the beginning of the names through which the servers of two jobs exchange data.
 const NamePrefix = "remshell-"
 
 // These are limits for the data that jobs exchange when they connect (pmix-wire.md 11).
@@ -66,8 +66,8 @@ var errJobEnded = errors.New("the other job has ended")
 
 var errOtherJob = errors.New("the other job sent what cannot be used")
 
-// jobOf returns the part that the namespaces of all groups of one job have in common. ok is false if the
-// namespace was not made by this program.
+// jobOf returns the part that the namespaces of all groups of one job have in common. ok is false if the namespace was
+// not created by this program.
 func jobOf(namespace string) (job string, ok bool) {
 	job, _, ok = strings.Cut(namespace, "@")
 	return job, ok && job != ""
@@ -101,9 +101,9 @@ func (part setPart) lowest() int {
 	return 0
 }
 
-// text returns a text that identifies this set of processes, and that all of its jobs compute in the same
-// way. It contains only the lowest rank of each group. That suffices, because a process takes part in one
-// collective at a time.
+// text returns a string that identifies this set of processes. All jobs with processes in the set compute the same
+// string. It contains only the lowest rank of each group. That suffices, because a process takes part in one collective
+// at a time.
 func (s procSet) text() string {
 	var words []string
 	for _, part := range s {
@@ -278,9 +278,9 @@ func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 	return text, err
 }
 
-// watchJob watches the name by which another job shows that it has not ended. It calls end with errJobEnded
-// when the name has disappeared, or has not appeared within joinWithin. After that, or when ctx ends, it
-// returns. seen says that the name has been there.
+// watchJob watches the name by which another job shows that it has not ended. It calls end with errJobEnded when the
+// name has disappeared, or has not appeared within joinWithin. After that, or when ctx ends, it returns. seen is true
+// if the name has already appeared.
 func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(error)) {
 	began, missed := time.Now(), 0
 	for {
@@ -304,15 +304,15 @@ func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(e
 	}
 }
 
-// portOwners has, by port, the jobs whose ports ranks of this node have found by a name. A job is the part of its
-// namespaces that jobOf returns.
+// portOwners maps the ports that ranks of this node have found by a name to the jobs that have opened the ports. A job
+// is represented by the part of its namespaces that jobOf returns.
 type portOwners map[string]string
 
 // maxPorts is the maximum number of ports in portOwners.
 const maxPorts = 1 << 10
 
 // notePort remembers which other job has opened a port that a rank has found. d is what that job has published, and
-// namespace is the rank's.
+// namespace is the rank's namespace.
 func (s *Server) notePort(d bfrops.Datum, namespace string) {
 	ownJob, _ := jobOf(namespace)
 	job, ok := jobOf(d.Publisher.Namespace)
@@ -336,8 +336,8 @@ func (s *Server) ownerOf(name string) string {
 	return s.ports[name[:max(0, strings.LastIndexByte(name, ':'))]]
 }
 
-// watchPortOwners returns a context that also ends when a job has ended that had opened the port of one of the names.
-// Its cause is then errJobEnded. stop ends the watch, and must be called.
+// watchPortOwners returns a context that also ends when the job that has opened the port of one of the names ends. The
+// context's cause is then errJobEnded. stop ends the watch, and must be called.
 func (s *Server) watchPortOwners(ctx context.Context, names []string) (watched context.Context, stop func()) {
 	watched, end := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup
@@ -357,8 +357,8 @@ func (x *jobsExchanger) nameOf(sender, receiver string) string {
 	return fmt.Sprintf(NamePrefix+"%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 
-// describe encodes the groups of this job that are in the set, with the data that their members have
-// committed. all has the records of all nodes. For a disconnect there is no data.
+// describe encodes the groups of this job that are in the set, with the data that their members have committed. all
+// contains the records of all nodes. For a disconnect, describe adds no data.
 func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, error) {
 	records, err := x.m.decodeRecords(all)
 	if err != nil {
@@ -383,7 +383,7 @@ func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, err
 	return json.Marshal(groups)
 }
 
-// sendToJob publishes a text for another job, in pieces. The first piece begins with the length of the text.
+// sendToJob publishes text for another job, in pieces. The first piece begins with the length of the text.
 func (s *Server) sendToJob(ctx context.Context, name string, text []byte) error {
 	if len(text) > maxJobBytes {
 		return fmt.Errorf("%d bytes of job info and data, at most %d", len(text), maxJobBytes)
@@ -402,7 +402,7 @@ func (s *Server) sendToJob(ctx context.Context, name string, text []byte) error 
 	return nil
 }
 
-// receiveFromJob waits for a text that another job publishes in pieces, and returns it.
+// receiveFromJob waits for text that another job publishes in pieces, and returns the text.
 func (s *Server) receiveFromJob(ctx context.Context, name string) (text []byte, err error) {
 	size := uint64(math.MaxUint64)
 	for i := 0; uint64(len(text)) < size; i++ {
@@ -469,7 +469,7 @@ func (r groupRecord) isValid() bool {
 	return len(r.NodeOf) > 0 && ranks == len(r.NodeOf) && !slices.Contains(used, false) && r.Universe >= 0 && r.Universe <= unknownSize
 }
 
-// maxNodeName is the longest name of a node, in bytes.
+// maxNodeName is the maximum length of a node's name, in bytes.
 const maxNodeName = 255
 
 // arePairs reports whether data are encoded pairs.
@@ -515,7 +515,8 @@ func (s *Server) foreignGroup(namespace string) *group {
 	return nil
 }
 
-// addForeignGroup adds a group of another job, and removes the oldest one if there are too many. The caller holds s.mu.
+// addForeignGroup adds a group of another job, and removes the oldest such group if there are too many. The caller
+// holds s.mu.
 func (s *Server) addForeignGroup(r groupRecord) *group {
 	count, oldest := 0, -1
 	for i, g := range s.groups {

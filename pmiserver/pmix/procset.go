@@ -17,7 +17,7 @@ var errBadProcs = errors.New("the list of processes is empty, or names a process
 // the same processes in a different form or order give equal sets (rule PMIX-29).
 type procSet []setPart
 
-// A setPart has the processes of one group in a set.
+// A setPart contains the processes of a set that belong to one group.
 type setPart struct {
 	group     string
 	namespace string // namespace of the group
@@ -25,8 +25,8 @@ type setPart struct {
 	ranks     []int  // ranks in the set, ascending; nil if all are
 }
 
-// newProcSet makes a set from a list of processes. find returns the name and size of the group with a
-// namespace. The error is errBadProcs.
+// newProcSet builds a set from a list of processes. find returns the name and size of the group with a namespace. The
+// error is errBadProcs.
 func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, size int, known bool)) (procSet, error) {
 	var all procSet
 	at := make(map[string]int) // index in all, by namespace

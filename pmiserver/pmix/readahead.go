@@ -15,9 +15,9 @@ const (
 	procOverhead      = 64        // typical bytes that each rank adds beside its data
 )
 
-// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does whose
-// ranks all connect. In this case a reply also contains the data of the next ranks, each time of about twice
-// as many. Kernels read files ahead in the same way:
+// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does if all ranks
+// connect to each other. In this case each reply also contains the data of the next ranks, for about twice as many
+// ranks as the reply before. Kernels read files ahead in the same way:
 //
 //	requested    0    1     3       6         11
 //	sent         0    1-2   3-5     6-10      11-19   ...

@@ -139,8 +139,8 @@ type Links struct {
 	SharesNames bool
 }
 
-// A lifetime has two contexts, which end when Freeze and when Close is called. After Freeze no client waits
-// for other processes. After Close the server does nothing.
+// A lifetime contains two contexts. One ends when Freeze is called, and the other when Close is called. After Freeze no
+// client waits for other processes. After Close the server does nothing.
 type lifetime struct {
 	ctx         context.Context
 	end         context.CancelFunc
@@ -150,7 +150,7 @@ type lifetime struct {
 	tasks       sync.WaitGroup // connections, and their fences and requests under way
 }
 
-// An admission has the state that is needed to authenticate connections to the port.
+// An admission contains the state that is needed to authenticate connections to the port.
 type admission struct {
 	listener         net.Listener
 	lastIndex        atomic.Uint32
@@ -161,14 +161,14 @@ type admission struct {
 	pendingOther     pendingConns // from other users, counted separately so that they cannot displace ranks; guarded by Server.mu
 }
 
-// A collectiveState has the collectives of a server. Server.mu guards it.
+// A collectiveState contains the collectives of a server. Server.mu guards it.
 type collectiveState struct {
 	collectives       map[collectiveKey]*collective
 	givenUp           map[collectiveKey]int // fences that other nodes gave up before a local rank entered: number of the next fence
 	activeCollectives int                   // collectives in which a participant waits
 }
 
-// ErrNoOwner is returned by SocketOwner when no process has the other end of a connection.
+// ErrNoOwner is returned by SocketOwner when no process has the other end of a connection open.
 var ErrNoOwner = errors.New("no process has the other end of the connection open")
 
 // Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the URI
@@ -190,7 +190,7 @@ func (s *Server) Listen() (uri string, err error) {
 	return scheme + "://" + s.listener.Addr().String(), nil
 }
 
-// makeReady makes the contexts and maps that the server needs before it can serve clients.
+// makeReady creates the contexts and maps that the server needs before it can serve clients.
 func (s *Server) makeReady() {
 	s.ctx, s.end = context.WithCancel(context.Background())
 	s.waitCtx, s.cancelWaits = context.WithCancel(s.ctx)

@@ -15,7 +15,7 @@ type WaitingRank struct {
 }
 
 // WaitingRanks returns, for each rank of this node that waits, a phrase that says what it waits for (rule PMIX-65). If
-// a rank waits for several events, the text describes one of them.
+// a rank waits for several events, the phrase describes one of them.
 func (s *Server) WaitingRanks() map[WaitingRank]string {
 	s.mu.Lock()
 	groups, collectives := slices.Clone(s.groups), slices.Collect(maps.Values(s.collectives))
@@ -30,8 +30,8 @@ func (s *Server) WaitingRanks() map[WaitingRank]string {
 	return all
 }
 
-// listWaiting adds to all the ranks of the group that wait for a spawn or a name. It also adds the ranks that
-// wait for data of the group.
+// listWaiting adds entries to the map all: for the ranks of the group that wait for a spawn or a name, and for any
+// ranks that wait for data of the group.
 func (g *group) listWaiting(all map[WaitingRank]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -61,12 +61,12 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 	}
 }
 
-// collectiveTexts has, for each kind of collective, the text for a rank that waits in one.
+// collectiveTexts contains, for each kind of collective, a phrase that describes a rank that waits in one.
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 
-// listWaiting adds to all the ranks that wait in the collective. Each text contains the number of
-// participants of this node that wait.
+// listWaiting adds an entry to the map all for each rank that waits in the collective. Each entry says how many
+// participants of this node wait.
 func (m *collective) listWaiting(all map[WaitingRank]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

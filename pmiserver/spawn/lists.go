@@ -13,8 +13,8 @@ type FieldNames struct {
 	PutCount, PutKey, PutVal    string
 }
 
-// A Segment has the fields of a spawn request that describe one command. If a key occurs twice, the first
-// value counts.
+// A Segment contains the fields of a spawn request that describe one command. If a key occurs twice, the first value
+// counts.
 type Segment map[string]string
 
 // AddField adds a field, unless there is already a field with the same key.
@@ -47,13 +47,13 @@ func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) 
 	return c, ok
 }
 
-// Preputs returns the pairs that the ranks of the new group are to find in their key-value space. ok is false
-// if one is missing.
+// Preputs returns the pairs that the ranks of the new group are to find in their key-value space. ok is false if a pair
+// is missing.
 func (s Segment) Preputs(form *FieldNames) (list []Pair, ok bool) {
 	return s.readPairs(form.PutCount, form.PutKey, form.PutVal)
 }
 
-// readPairs parses a list of pairs that are numbered from 0. ok is false if one is missing.
+// readPairs parses a list of pairs that are numbered from 0. ok is false if a pair is missing.
 func (s Segment) readPairs(count, keys, values string) (list []Pair, ok bool) {
 	for i := range s.Number(count) {
 		key, hasKey := s[keys+strconv.Itoa(i)]

@@ -1,5 +1,5 @@
-// Package spawn holds the requests of ranks for more processes (MPI_Comm_spawn), and parses them from
-// the fields of any PMI version.
+// Package spawn represents requests of ranks to start more processes (MPI_Comm_spawn), and parses them from the fields
+// of any PMI version.
 package spawn
 
 import (
@@ -16,8 +16,8 @@ import (
 // all processes have started. It is called on a separate goroutine. It returns early when ctx ends, which
 // happens when the rank that made the request has ended.
 //
-// codes has one entry for each process, in rank order; 0 means that the process started. If codes is nil, all
-// have started. An error means that no process was started. The rank that asked goes on (MPI_ERR_SPAWN).
+// codes has one entry for each process, in rank order; 0 means that the process started. If codes is nil, all have
+// started. An error means that no process was started. The requesting rank continues (MPI_ERR_SPAWN).
 type Spawner interface {
 	Spawn(ctx context.Context, r Request) (group string, codes []int, err error)
 }

@@ -25,7 +25,7 @@ type recordedLine struct {
 	line string
 }
 
-// A rankRecord has the lines that one rank has received, and its position in barriers and requests.
+// A rankRecord contains the lines that one rank has received, and its position in barriers and requests.
 type rankRecord struct {
 	replies        []string
 	receivedBefore []int // for each of replies, the number of lines received before it from all ranks
@@ -61,8 +61,8 @@ func (r *Recorder) AddReply(group, rank int, word string) { r.Trace(group, rank,
 // AddEvent records an event of a rank, such as "EOF" or "STARTED".
 func (r *Recorder) AddEvent(group, rank int, word string) { r.Trace(group, rank, "< "+word) }
 
-// Write writes the recorded case and then forgets it. job is the text that follows "job" on the line about
-// the job. sizes has the size of each group.
+// Write writes the recorded case and then forgets it. job is the text that follows "job" on the line about the job.
+// sizes contains the size of each group.
 //
 // Replies to simultaneous requests on several connections may come in any order. Write puts each reply where
 // ReadCases expects it, directly after its cause. The cause is the request itself, the last rank's entry into

@@ -41,7 +41,7 @@ type Node struct {
 	EarlierRanks int // ranks that earlier groups of the job have had on the node
 }
 
-// A Binding has the CPUs to which a rank is bound.
+// A Binding lists the CPUs to which a rank is bound.
 type Binding struct {
 	CPUs     string // such as 0-3, numbered as by the kernel
 	Locality string // such as SK0:L30:L20:L10:CR0:HT0:NM0; empty if not known
@@ -240,7 +240,7 @@ func HasKey(pairs []byte, key string) bool {
 	return false
 }
 
-// Keys returns the keys of encoded pairs in their order.
+// Keys returns the keys of encoded pairs, in the order of the pairs.
 func Keys(pairs []byte) (keys []string) {
 	r := bfrops.NewReader(pairs)
 	for r.More() {

@@ -1,6 +1,6 @@
-// Package message has the messages between a PMIx client and its server (pmix-wire.md 3.3, 4
-// and 6) as Go values: the handshake, the header of each message, a struct for each request with
-// its parser in one table, and functions that encode replies.
+// Package message represents the messages between a PMIx client and its server (pmix-wire.md 3.3, 4 and 6) as Go
+// values: the handshake, the header of each message, a struct for each request with its parser in one table, and
+// functions that encode replies.
 //
 //	client                              server
 //	header, Handshake  ------------->   Handshake.Refusal

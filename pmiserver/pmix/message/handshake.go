@@ -122,9 +122,9 @@ func (f *handshakeReader) atLeast(n int) []byte {
 	return make([]byte, n)
 }
 
-// Refusal decides whether to accept a client whose namespace and rank are valid (pmix-wire.md 3.3). It
-// returns Success, or the status to reply with and a text for messages that follows "PMIx client VERSION".
-// uid is the user ID of the ranks.
+// Refusal decides whether to accept a client whose namespace and rank are valid (pmix-wire.md 3.3). It returns Success
+// if the client is accepted. Otherwise it returns the status to reply with, and a phrase that follows "PMIx client
+// VERSION" in messages. uid is the user ID of the ranks.
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:

@@ -7,7 +7,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A Request is a request of a client. It is one of the structs of this package, whose fields are those of the
+// A Request is a request from a client. It is one of the structs of this package. Each struct has the fields of the
 // message, in the same order.
 type Request interface {
 	read(*bfrops.Reader)
@@ -100,7 +100,8 @@ func Parse(body []byte) (Request, error) {
 	return request, nil
 }
 
-// Name returns the name of a command, such as FENCE, or "command 200" if it has none.
+// Name returns the name of a command, such as FENCE. For a command without a name, it returns a string such as "command
+// 200".
 func Name(command uint8) string {
 	if int(command) < len(commands) && commands[command].name != "" {
 		return commands[command].name

@@ -51,13 +51,13 @@ const (
 	maxTracedItems = 8  // elements of a list
 )
 
-// A traceLine has the words of a trace line.
+// A traceLine contains the words of a trace line.
 type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// addFirst appends the first maxTracedItems elements to a trace line, and the number of the remaining ones.
-// format formats one element.
+// addFirst appends the first maxTracedItems elements to a trace line, and the number of the remaining elements. format
+// formats one element.
 func addFirst[T any](l *traceLine, all []T, format func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, format(one))
@@ -96,7 +96,7 @@ func procText(p bfrops.Proc) string {
 	return fmt.Sprintf("%s:%d", quoteUnlessPlain(p.Namespace), p.Rank)
 }
 
-// optionText formats an option. It leaves out the prefix "pmix.", and also the value if that is true.
+// optionText formats an option. It leaves out the prefix "pmix.", and also the value if the value is true.
 func optionText(i bfrops.Info) string {
 	key := quoteUnlessPlain(strings.TrimPrefix(i.Key, "pmix."))
 	if v := valueText(i.Value); v != "true" {
