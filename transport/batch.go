@@ -22,9 +22,9 @@ import (
 	"remshell/transport/dialback"
 )
 
-// A ByStarter starts helpers on the hosts of a batch job with the batch system's starter program (srun, qrsh,
-// ...). It calls the starter once for each host. Package batch describes the starters and their options. Its
-// fields must not change after the first call of Dial.
+// A ByStarter starts helpers on the hosts of a batch job with the batch system's starter program (srun, qrsh, ...). It
+// calls the starter once for each host. Package batch describes the starters and their options. The fields of a
+// ByStarter must not change after the first call of Dial.
 type ByStarter struct {
 	Self        HelperBinary
 	System      *batch.System                  // the batch system; it has a Starter
@@ -255,8 +255,8 @@ func (c *dialBacks) hostDone() {
 	}
 }
 
-// dialBackOf returns the dialBack of a host at the first call for that host. It returns nil at later calls, and for
-// a host whose helper does not connect to mpiexec.
+// dialBackOf returns the dialBack of a host on the first call for that host. It returns nil on later calls, and for a
+// host whose helper does not connect to mpiexec.
 func (c *dialBacks) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -196,7 +196,7 @@ func hostError(m stepHost, at string, kind Kind, reason, remedy string) *Error {
 	return &Error{Host: m.host.Name, Step: at, Kind: kind, Why: reason, Remedy: remedy}
 }
 
-// failPending sends a Result with an error for each host that has none yet.
+// failPending sends a Result with an error for each host that has no Result yet.
 func (s *stepAttempt) failPending(newError func(stepHost) error) {
 	for host, m := range s.pending {
 		delete(s.pending, host)
@@ -328,9 +328,8 @@ func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 	}
 }
 
-// timeoutHosts sends an error for each host whose time limit has passed. As long as the join token has not
-// been sent, these are the hosts whose shell has not replied. Afterwards, these are the hosts whose helper
-// has not connected.
+// timeoutHosts sends an error for each host whose time limit has passed. Until the join token has been sent, these are
+// the hosts whose shell has not replied. Afterwards, these are the hosts whose helper has not connected.
 func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	for host, m := range s.pending {
 		if !s.invited && s.shellsReady[host] {
@@ -361,7 +360,7 @@ func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	return nil
 }
 
-// A refusals counts the connections that were refused at one port.
+// refusals counts the connections that were rejected at one port.
 type refusals struct {
 	warn  func(string)
 	count atomic.Int32
@@ -388,11 +387,11 @@ func parseStepLine(line string) (l stepLine, ok bool) {
 	return l, ok && l.host != "" && (l.verb == "run" || l.verb == "fail")
 }
 
-// cannotDialBackPrefix is the beginning of the text that a helper sends if it cannot connect to mpiexec.
+// cannotDialBackPrefix is the beginning of the message that a helper sends if it cannot connect to mpiexec.
 const cannotDialBackPrefix = "call "
 
-// ReportCannotDialBack writes a line to a step's output which reports that the helper on host cannot connect
-// to mpiexec. cause is the reason.
+// ReportCannotDialBack writes a line to a step's output to report that the helper on host cannot connect to mpiexec.
+// cause is the reason.
 func ReportCannotDialBack(out io.Writer, host string, cause error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, cause)
 }

@@ -17,8 +17,8 @@ import (
 	"remshell/sshx"
 )
 
-// A HelperBinary is the program that runs as helper on a node. It is the binary of this process, or a binary
-// of the same release for another architecture.
+// A HelperBinary is the program that runs as the helper on a node. It is the binary of this process, or a binary of the
+// same release for another architecture.
 type HelperBinary struct {
 	Path  string // path, with links resolved, under which other hosts may see the file; empty if it is not shared
 	Build string // identity: letters, digits, _ and - only
@@ -110,15 +110,15 @@ type attach struct {
 	apart func(host, reason string) // called for each node where that failed
 }
 
-// Attaching returns a copy of s that adds the session on each node to a batch job before the helper starts. If
-// adding the session fails on a node, failed is called, from any goroutine. why is "missing", "failed", or another
-// text from the node.
+// Attaching returns a copy of s that adds the session on each node to a batch job before the helper starts. If adding
+// the session fails on a node, failed is called, from any goroutine. reason is "missing", "failed", or another reason
+// that the node reports.
 func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, reason string)) HelperBinary {
 	s.attach = &attach{attachment, job, failed}
 	return s
 }
 
-// fill returns the values of those placeholders of the script that concern the batch job.
+// fill returns the values of the script's placeholders that concern the batch job.
 func (a *attach) fill() []string {
 	if a == nil {
 		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}
@@ -146,7 +146,7 @@ func (s HelperBinary) CheckSameFile(file string) error {
 	return nil
 }
 
-// otherBuild is the text of the error that CheckSameFile returns. The delivery script has the same text.
+// otherBuild is the text of the error that CheckSameFile returns. The delivery script contains the same text.
 const otherBuild = "it is not the same build as this mpiexec"
 
 // headSize is the number of bytes at the start of a file that are searched for the build ID. Go's linker writes the
@@ -204,10 +204,10 @@ func readBinary(path, file string) (HelperBinary, error) {
 	return s, nil
 }
 
-// fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two
-// different files, even on different hosts, do not agree in all three. If the time has no fraction of a second,
-// fileIdentity returns "none". Such a time may have been set for all files of an image, and the inode numbers of
-// images may agree, too.
+// fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two different
+// files, even on different hosts, differ in at least one of the three. If the time has no fraction of a second,
+// fileIdentity returns "none". Such a time may have been set for all files of an image, and the inode numbers of images
+// may also agree.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {
@@ -216,7 +216,7 @@ func fileIdentity(info os.FileInfo) string {
 	return "none"
 }
 
-// IsBuildID reports whether a word has the form of an identity of a program.
+// IsBuildID reports whether a word has the form of a program's identity.
 func IsBuildID(word string) bool { return isPlainID([]byte(word)) }
 
 // buildID searches the first bytes of a program for the ELF note that Go's linker has written (name Go, type

@@ -15,10 +15,10 @@ A LocalChild starts the helper of this machine as a child of this process.
 	mpiexec (subreaper) --- helper (subreaper) --- ranks --- ...
 	        '<--------- orphans of a killed helper ---'
 
-On other nodes a reaper runs between sshd and the helper. On this machine mpiexec takes the place of the reaper.
-A helper that exits normally leaves no process behind. If the helper was killed, its orphans become children of
-mpiexec, which ends them. When mpiexec dies, the helper reads end of file and gives its ranks a grace period
-before it kills them. A parent-death signal would end the helper before that, so the helper has none.
+On other nodes a reaper runs between sshd and the helper. On this machine mpiexec takes the place of the reaper. A
+helper that exits normally leaves no process behind. If the helper was killed, its orphans become children of mpiexec,
+which ends them. When mpiexec dies, the helper reads end of file and gives its ranks a grace period before it kills
+them. A parent-death signal would end the helper before that, so none is set.
 */
 type LocalChild struct {
 	Self        HelperBinary

@@ -23,7 +23,7 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is the maximum number of bytes of the binary that may still be on the way to the host when all bytes
+	// maxInFlight is the maximum number of bytes of the binary that may still be in flight to the host when all bytes
 	// have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets have buffers.
 	maxInFlight = 4 << 20
 )
@@ -306,8 +306,8 @@ func ReportStaysOnStream(out io.Writer, cause error) {
 	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, cause)
 }
 
-// readNoDialBack reads until the end of a noDialBack, with which a helper reports that it cannot connect to
-// mpiexec. It drops other text that comes before the noDialBack.
+// readNoDialBack reads until the end of a noDialBack, by which a helper reports that it cannot connect to mpiexec. It
+// drops other text that comes before the noDialBack.
 func readNoDialBack(in *bufio.Reader) noDialBack {
 	for whole := true; ; {
 		line, err := in.ReadSlice('\n')
@@ -322,7 +322,7 @@ func readNoDialBack(in *bufio.Reader) noDialBack {
 	}
 }
 
-// failLineError returns the error for a "fail" line of the protocol, which contains a code and a text.
+// failLineError returns the error for a "fail" line of the protocol, which contains a code and a message.
 func (d *delivery) failLineError(line string) error {
 	code, text, _ := strings.Cut(line, " ")
 	switch {
@@ -443,7 +443,7 @@ func (e *Error) withCause(err error) *Error {
 // formatSeconds formats a duration in seconds, such as "60 s" or "0.3 s".
 func formatSeconds(d time.Duration) string { return fmt.Sprintf("%g s", d.Seconds()) }
 
-// lastLine returns the last line of text that is not blank, cut to 200 bytes.
+// lastLine returns the last nonblank line of text, cut to 200 bytes.
 func lastLine(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	line := strings.TrimSpace(lines[len(lines)-1])

@@ -27,8 +27,8 @@ import (
 //	1> ∅                                    rank 1 receives nothing yet
 //	2:0< cmd=get_maxes                      rank 0 of the second spawned group sends
 //
-// Bytes are written as by Escape. <hex,58> and <path,31> stand for 58 and 31 bytes, always the same
-// ones. In place of bytes, these events may be given:
+// Bytes are written as by Escape. <hex,58> and <path,31> stand for 58 and 31 bytes, always the same bytes. In place of
+// bytes, these events may be given:
 //
 //	0< EOF          the rank closes its connection
 //	0< EXIT         the rank's process ends; a descendant may hold the connection
@@ -44,7 +44,7 @@ import (
 //	0> KILL(9) why  the rank ends the job, with exit status 9 and this message
 //	0> STUCK        the rank waits in a barrier that can never complete
 //	0> SPAWN -n 2 x the rank asks to spawn this
-//	0> REFUSED      the connection was that of no rank
+//	0> REFUSED      the connection belonged to no rank
 //
 // The server reads a sent line and replies to it completely before the expected lines are compared. A
 // case must list all lines that ranks receive.

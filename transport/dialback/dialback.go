@@ -1,8 +1,8 @@
 /*
-Package dialback lets helpers connect to their mpiexec. A starter is the program with which a batch system
-starts helpers, such as srun. It may start all helpers in one step, in which it copies one input to all
-helpers and merges their outputs (rule RM-37). Then the helpers need connections of their own. A helper that
-has a starter for itself also uses this package, if that starter cannot carry all data of a job (rule RM-36).
+Package dialback lets helpers connect to their mpiexec. A starter is the program with which a batch system starts
+helpers, such as srun. It may start all helpers in one step, in which it copies one input to all helpers and merges
+their outputs (rule RM-37). Then the helpers need connections of their own. A helper that is started by a call of its
+own also uses this package, if that starter cannot carry all data of a job (rule RM-36).
 
 	mpiexec                                        helper, one on each host
 	   | JoinToken, by the starter's input --------->   the same for all

@@ -82,8 +82,8 @@ func Open(hosts []string, ports Ports, refuse func(peer netip.Addr, reason strin
 	return d, nil
 }
 
-// makeCertificate makes a certificate without names, and its private key. Helpers recognize the certificate
-// by its hash.
+// makeCertificate creates a certificate without names, and its private key. Helpers recognize the certificate by its
+// hash.
 func makeCertificate() (tls.Certificate, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -290,8 +290,8 @@ func (d *Listener) checkExpected(host string) (refusal string) {
 	return ""
 }
 
-// leftBeforeProof is the refusal if the other side has closed the connection before sending a proof. A helper
-// closes a connection if it has connected by another address.
+// leftBeforeProof is the reason for rejecting a connection that the other side has closed before sending a proof. A
+// helper closes a connection if it has connected by another address.
 const leftBeforeProof = "gone"
 
 // noProofReason returns why the other side has not sent a valid proof. err is the error of the handshake.

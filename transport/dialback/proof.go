@@ -14,8 +14,8 @@ import (
 //
 //	greeting | length of host, 1 byte | host | MAC, 32 bytes
 //
-// mpiexec replies with one byte, which is the length of a text, and the text. The text says why mpiexec refuses the
-// helper. It is empty if mpiexec accepts the helper.
+// mpiexec replies with one byte, which is the length of a message, and the message itself. The message says why mpiexec
+// rejects the helper. It is empty if mpiexec accepts the helper.
 type proof struct {
 	host string
 	mac  [sha256.Size]byte
