@@ -1,6 +1,7 @@
 package transport
 
-// A Kind is a machine-readable class of errors. If package sshx has the same kind, both packages use the same text.
+// A Kind is a machine-readable class of errors. If package sshx has the same kind, both packages use the same string
+// for it.
 type Kind string
 
 const (

@@ -14,9 +14,9 @@ type SSHLogin struct {
 	Key  string // file of the private key
 }
 
-// applyTo returns t with this login, which takes precedence over the user's SSH configuration. The server's host
-// key cannot be known in advance, because it was made for this job. The first key of HOST:PORT is accepted and
-// recorded beside the private key, in the job's own directory. Later connections to HOST:PORT accept only that key.
+// applyTo returns t with this login, which takes precedence over the user's SSH configuration. The server's host key
+// cannot be known in advance, because it was created for this job. The first key of HOST:PORT is accepted and recorded
+// beside the private key, in the job's own directory. Later connections to HOST:PORT accept only that key.
 func (l SSHLogin) applyTo(t sshx.Target) sshx.Target {
 	t.User, t.Port = l.User, l.Port
 	t.Identities, t.Certificates, t.IdentitiesOnly = []string{l.Key}, nil, true

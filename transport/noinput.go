@@ -27,8 +27,8 @@ can be started. It has the join token, which is not secret:
 // script cannot print to mpiexec.
 var silentCodes = map[string]int{"machine": 101, "told": 102, "never": 103, "space": 104}
 
-// silentSay returns a shell function that replaces the one with which the script prints lines of the
-// protocol. It prints nothing, and for a failure it ends the shell with an exit code.
+// silentSay returns a shell function that replaces the script's function for printing lines of the protocol. The new
+// function prints nothing. For a failure, it ends the shell with an exit code.
 func silentSay() string {
 	var cases strings.Builder
 	for _, word := range []string{"machine", "told", "never", "space"} {

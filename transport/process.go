@@ -34,8 +34,8 @@ type localCommand struct {
 // limited because another process may still have stderr open.
 const stderrDelay = 100 * time.Millisecond
 
-// startProcess starts cmd. Close of the result calls stop. When the program has exited, after is called, and
-// then done is closed.
+// startProcess starts cmd. The result's Close method calls stop. When the program has exited, after is called, and then
+// done is closed.
 func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
@@ -103,8 +103,8 @@ func (p *localCommand) waitFor(limit time.Duration) bool {
 	}
 }
 
-// ended returns how the program ended. The text is empty if this process has ended the program, because ssh
-// then only reports "Killed by signal 15.", which explains nothing.
+// ended returns how the program ended. The reason is empty if this process has ended the program, because ssh then only
+// reports "Killed by signal 15.", which explains nothing.
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.waitFor(limit) {
 		return linkEnd{exit: -1}

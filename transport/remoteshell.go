@@ -125,7 +125,7 @@ func (r shellProgram) attempt(ctx context.Context, host Host, argv []string) (*C
 	return conn, err
 }
 
-// innermost returns the innermost wrapped error, which is usually the one of the operating system.
+// innermost returns the innermost wrapped error, which usually comes from the operating system.
 func innermost(err error) error {
 	for {
 		inner := errors.Unwrap(err)

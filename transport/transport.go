@@ -170,7 +170,7 @@ func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// decide returns the transport to use. If decide had to connect to the hosts in order to decide, reached has the
+// decide returns the transport to use. If decide had to connect to the hosts in order to decide, reached contains the
 // results. Only the first call decides; later calls wait for its decision.
 func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transport, reached []Result) {
 	f.deciding.Lock()

@@ -76,7 +76,7 @@ var (
 	terminalSizeRange = Range{"terminal size", 0, math.MaxUint16}
 )
 
-// A Length is the maximum size of a text in bytes, or of a list in elements, with a name for error messages.
+// A Length is the maximum size of a string in bytes, or of a list in elements, with a name for error messages.
 type Length struct {
 	Name string
 	Max  int
@@ -84,8 +84,8 @@ type Length struct {
 
 func (l Length) errorFor(n int) error { return ValueError(fmt.Sprintf("%s of %d bytes", l.Name, n)) }
 
-// truncate shortens a text for people to somewhat less than l.max bytes, so that several such texts fit into one
-// frame. It replaces invalid UTF-8.
+// truncate shortens a string meant for people to somewhat less than l.max bytes, so that several such strings fit into
+// one frame. It replaces invalid UTF-8.
 func (l Length) truncate(text string) string {
 	const dots = "..."
 	text = strings.ToValidUTF8(text, "\ufffd")

@@ -136,8 +136,8 @@ func (c *Codec) Bytes(p *[]byte, l Length) {
 // Blob reads or writes a byte slice whose size is limited only by the size of the frame.
 func (c *Codec) Blob(p *[]byte) { c.Bytes(p, Length{"blob", maxUnbounded}) }
 
-// Text reads or writes a text that a program uses. When reading, a text that is too long makes the message
-// invalid. Such texts are never truncated.
+// Text reads or writes a string meant for programs. When reading, a string that is too long makes the message invalid.
+// Such strings are never truncated.
 func (c *Codec) Text(p *string, l Length) {
 	n := c.count(len(*p))
 	if !c.Reading {
@@ -152,7 +152,7 @@ func (c *Codec) Text(p *string, l Length) {
 	}
 }
 
-// HumanText reads or writes a text for people, in UTF-8. When writing, it truncates a text that is longer
+// HumanText reads or writes a string meant for people, in UTF-8. When writing, it truncates a string that is longer
 // than l.
 func (c *Codec) HumanText(p *string, l Length) {
 	if !c.Reading {
@@ -166,10 +166,10 @@ func (c *Codec) HumanText(p *string, l Length) {
 	}
 }
 
-// Word reads or writes a text for people of at most 256 bytes. name is the field's name for error messages.
+// Word reads or writes a string, meant for people, of at most 256 bytes. name is the field's name for error messages.
 func (c *Codec) Word(p *string, name string) { c.HumanText(p, Length{name, maxWord}) }
 
-// Sentence reads or writes a text for people of at most 4 KiB. name is the field's name for error messages.
+// Sentence reads or writes a string, meant for people, of at most 4 KiB. name is the field's name for error messages.
 func (c *Codec) Sentence(p *string, name string) { c.HumanText(p, Length{name, maxSentence}) }
 
 // Bool reads or writes a bool.
@@ -228,7 +228,7 @@ func (c *Codec) Nums(p *[]int, maxLen Length, bounds Range) {
 	List(c, p, maxLen, func(c *Codec, p *int) { c.Num(p, bounds) })
 }
 
-// Texts reads or writes a list of texts that programs use.
+// Texts reads or writes a list of strings meant for programs.
 func (c *Codec) Texts(p *[]string, maxLen Length, maxTextLen Length) {
 	List(c, p, maxLen, func(c *Codec, p *string) { c.Text(p, maxTextLen) })
 }
@@ -242,7 +242,7 @@ func (c *Codec) CPUs(p *[]int) {
 	}
 }
 
-// requireUnique adds cpus to used. It calls Fail if a CPU was in used before.
+// requireUnique adds cpus to used. It calls Fail if a CPU was already in used.
 func (c *Codec) requireUnique(used *cpuSet, cpus []int) {
 	for _, cpu := range cpus {
 		if c.err == nil && !used.add(cpu) {

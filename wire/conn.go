@@ -78,7 +78,7 @@ func (c *Conn) Successor() *Conn {
 	return &Conn{connState: c.connState}
 }
 
-// Send encodes m and queues it for the writer. The error that Send returns is that of an earlier write, so the last
+// Send encodes m and queues it for the writer. The error that Send returns comes from an earlier write, so the last
 // messages before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {

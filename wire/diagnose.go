@@ -135,7 +135,7 @@ func (c *Codec) probePort(p *ProbePort) {
 	c.Word(&p.Token, "token")
 }
 
-// PeersProbed is the reply to ProbePeers. It has one result for each port that was to be probed.
+// PeersProbed is the reply to ProbePeers. It contains one result for each port that was to be probed.
 type PeersProbed struct{ Probes []job.PeerProbe }
 
 func (m *PeersProbed) Fields(c *Codec) {

@@ -106,8 +106,8 @@ func (m *SignalJob) Fields(c *Codec) {
 	c.Num(&m.Signal, SignalRange)
 }
 
-// JobSignaled is the reply to SignalJob. It has the number of ranks that were signaled, or the reason why no
-// rank was.
+// JobSignaled is the reply to SignalJob. It contains the number of ranks that were signaled, or the reason why none
+// were.
 type JobSignaled struct {
 	Ranks int
 	Err   string

@@ -98,10 +98,10 @@ func (m *RankMapRequest) Fields(c *Codec) {
 	c.Word(&m.Group, "group")
 }
 
-// RankMap is the reply to RankMapRequest. Nodes are the names of the group's nodes, as the user wrote them.
-// NodeOfRank has an index into Nodes for each rank. AppSizes has the number of ranks of each app context.
-// EarlierRanks has, for each node, the number of ranks on that node that belong to groups with lower numbers. For a
-// group that has ended, all lists are empty.
+// RankMap is the reply to RankMapRequest. Nodes are the names of the group's nodes, as the user wrote them. NodeOfRank
+// contains an index into Nodes for each rank. AppSizes contains the number of ranks of each app context. EarlierRanks
+// contains, for each node, the number of ranks on that node that belong to groups with lower numbers. For a group that
+// has ended, all lists are empty.
 type RankMap struct {
 	ID           int
 	Group        string

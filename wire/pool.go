@@ -8,11 +8,11 @@ import (
 	"remshell/pipe"
 )
 
-// A dataBuffer has space for the frame of one Data message.
+// A dataBuffer holds the frame of one Data message.
 type dataBuffer [Window + 64]byte
 
-// buffers is a pool of dataBuffers. Output may be gigabytes in pieces of up to Window bytes. If a new slice
-// were made for each piece, half of the time would be spent on clearing memory and on garbage collection.
+// buffers is a pool of dataBuffers. Output may be gigabytes in pieces of up to Window bytes. If a new slice were
+// allocated for each piece, half of the time would be spent on clearing memory and on garbage collection.
 var buffers = sync.Pool{New: func() any { return new(dataBuffer) }}
 
 // pooledFrom is the minimum size in bytes for which a buffer of the pool is used.

@@ -85,7 +85,7 @@ func (m *Started) Fields(c *Codec) {
 	c.Require(m.Err != "" || m.PID > 0, "pid %d", m.PID)
 }
 
-// Data is a piece of one standard stream of one rank. It has at most Window bytes. See NewData.
+// Data is a piece of one standard stream of one rank. It contains at most Window bytes. See NewData.
 type Data struct {
 	Rank   int
 	Stream Stream
@@ -102,8 +102,8 @@ func (m *Data) Fields(c *Codec) {
 	c.Bytes(&m.Bytes, Length{"data", Window})
 }
 
-// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node. It has at most Window bytes,
-// and is sent instead of one Data for each rank. An empty piece means end of file.
+// StdinBroadcast is a piece of mpiexec's standard input for several ranks of the node. It contains at most Window
+// bytes, and is sent instead of one Data for each rank. An empty piece means end of file.
 type StdinBroadcast struct {
 	Ranks []int
 	Bytes []byte

@@ -14,7 +14,7 @@ Setting with SettingOf. Prepare carries the fields of the Setting to the feature
 */
 type Setting = Message
 
-// settingTypes lists the kinds of Settings by number. For each kind it has a function that returns an empty
+// settingTypes lists the kinds of Settings by number. For each kind it contains a function that returns an empty
 // Setting, and valid examples for tests.
 var settingTypes [256]struct {
 	new      func() Setting
@@ -48,7 +48,7 @@ func ExampleSettings() (all []Setting) {
 	return all
 }
 
-// SettingOf returns the Setting of type S in a list. found is false if the list has no such Setting.
+// SettingOf returns the Setting of type S in a list. found is false if the list contains no such Setting.
 func SettingOf[S Setting](in []Setting) (s S, found bool) {
 	for _, one := range in {
 		if s, found = one.(S); found {

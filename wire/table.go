@@ -65,10 +65,9 @@ type Row struct {
 // nodes with 64 business cards each takes some 64 MiB.
 const maxUnbounded = 1 << 30
 
-// table lists all kinds of messages. The index is the number of the kind in the protocol, which never changes
-// its meaning within a Version. A message of helpers also needs a rule in launch/node and a handler in launch
-// or launch/reserve. A message of mpiexec needs a handler in helper. Features add their messages with
-// Register.
+// table lists all kinds of messages. The index is the number of the kind in the protocol. A number never changes its
+// meaning within a Version. A message of helpers also needs a rule in launch/node and a handler in launch or
+// launch/reserve. A message of mpiexec needs a handler in helper. Features add their messages with Register.
 var table = [256]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello], nil},
 	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo], nil},

@@ -135,7 +135,7 @@ func (c dialer) sendProof(stream *tls.Conn) (refusal string, err error) {
 	return readAnswer(stream)
 }
 
-// innermost returns the innermost wrapped error, which is usually the one of the operating system.
+// innermost returns the innermost wrapped error, which usually comes from the operating system.
 func innermost(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
