@@ -40,8 +40,8 @@ func (s *Session) startEnding() {
 	}
 }
 
-// terminateAll sends SIGTERM to all processes of the job. A rank that is exiting already counts as one that
-// ended by itself.
+// terminateAll sends SIGTERM to all processes of the job. A rank that is already exiting counts as a rank that ended by
+// itself.
 func (s *Session) terminateAll() {
 	s.orphans.noteOrphanGroups(s.Lifecycle.IsRank)
 	for _, terminating := range s.Hooks.Terminating {
@@ -58,7 +58,7 @@ func (s *Session) terminateAll() {
 }
 
 // signalAll sends a signal to all processes of the job, but not to the guard. If processes that ranks left behind may
-// stay, it signals only the process groups of the ranks.
+// keep running, it signals only the process groups of the ranks.
 func (s *Session) signalAll(sig unix.Signal) {
 	if s.Lifecycle.LeavesProcesses() {
 		s.signalGroups(sig)
@@ -71,9 +71,9 @@ func (s *Session) signalAll(sig unix.Signal) {
 	}
 }
 
-// awaitPipesClosed waits until the pipes of all ranks are closed. All processes have ended by then, but a
-// pipe may still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or
-// processes may stay, it gives up after outputTimeout. At the end it posts PipesClosed for this round.
+// awaitPipesClosed waits until the pipes of all ranks are closed. All processes have ended by then, but a pipe may
+// still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or processes may keep
+// running, it gives up after outputTimeout. At the end it posts PipesClosed for this round.
 func (s *Session) awaitPipesClosed(round int) {
 	var open []*outputStream
 	for _, r := range s.ranks {
@@ -143,9 +143,8 @@ func newHelperSignals() helperSignals {
 	return helperSignals{reaperPID: os.Getppid(), receivedAt: make(map[unix.Signal]time.Time)}
 }
 
-// duplicateSignalTime is the time within which two equal signals count as one. If a batch system has signaled
-// the ranks and mpiexec passes on the same signal within this time, the helper does not signal the ranks
-// again.
+// duplicateSignalTime is the time within which two equal signals count as one. If a batch system has signaled the ranks
+// and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
 // endNotOrdered is the event that mpiexec has not ended the ranks although it has had enough time since

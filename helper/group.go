@@ -20,8 +20,8 @@ import (
 	"remshell/wire"
 )
 
-// A Group has the ranks of this node that share one MPI_COMM_WORLD. They are ranks of the command line, or of one
-// spawn.
+// A Group holds the ranks of this node that share one MPI_COMM_WORLD. These are the ranks of the command line, or of
+// one spawn.
 type Group struct {
 	Prepare           *wire.Prepare
 	ranks             []*Rank
@@ -109,7 +109,8 @@ func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *r
 	return refused
 }
 
-// addRanks adds the ranks of a group that is about to start. In the lifecycle their numbers begin at first.
+// addRanks adds the ranks of a group that is about to start. first is the number that the lifecycle gives to the first
+// of them.
 func (s *Session) addRanks(g *Group, first int) {
 	for i, r := range g.ranks {
 		r.lifecycleIndex = first + i
@@ -117,9 +118,8 @@ func (s *Session) addRanks(g *Group, first int) {
 	}
 }
 
-// endGroup releases the resources of a group whose ranks have all ended. A spawned group's claim is released
-// now, so that the next group can have it. The job's own claim stays until no process of the job is left on
-// this node.
+// endGroup releases the resources of a group whose ranks have all ended. A spawned group's claim is released now, so
+// that the next group can use the CPUs. The job's own claim stays until no process of the job is left on this node.
 func (s *Session) endGroup(g *Group) {
 	s.stopExpectingByPort(g)
 	s.removePMIx(g)

@@ -16,23 +16,22 @@ import (
 )
 
 /*
-A guard ends the job if mpiexec is killed. It exists for a helper inside mpiexec, for a job on this machine alone:
-such a helper dies with mpiexec, also by SIGKILL. Its ranks then get SIGTERM, the parent-death signal. The guard
-ends the processes that survive this, and children that called setsid:
+A guard ends the job if mpiexec is killed. It exists for a helper inside mpiexec, for a job on this machine alone: such
+a helper dies with mpiexec, even by SIGKILL. Its ranks then get SIGTERM, the parent-death signal. The guard ends the
+processes that survive this, and children that called setsid:
 
 	mpiexec with helper ---pipe---> guard
 	    |        ranks: pid, end      '--- when the pipe ends: SIGTERM, grace, SIGKILL
 	    '--- rank --- child                to all of the job
 
-Process 1 inherits the orphans of a dead mpiexec, so the process tree does not identify them any more. Their
-environment does: each job has an MPIEXEC_JOBID of its own. A process without this environment (env -i, a
-container) is found by the session or the process group of its rank. A process that has left both, too, escapes.
-Leftover processes still use the job's CPUs. So the guard holds a descriptor of the claim's file, which keeps the
-claim, until it has ended them.
+Process 1 inherits the orphans of a dead mpiexec, so the process tree no longer identifies them. Their environment does:
+each job has an MPIEXEC_JOBID of its own. A process without this environment (env -i, a container) is found by the
+session or the process group of its rank. A process that has also left both of these escapes. Leftover processes still
+use the job's CPUs. So the guard holds a descriptor of the claim's file, which keeps the claim, until it has ended them.
 
-Whoever kills mpiexec may kill its process group, its session (timeout -s KILL, a CI system, pkill -s) or every
-process of its name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec. Under
-PBS, which finds the processes of a job by their session, it only leads a process group.
+A user or program that kills mpiexec may also kill its process group, its session (timeout -s KILL, a CI system, pkill
+-s) or every process of its name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec.
+Under PBS, which finds the processes of a job by their session, it only leads a process group.
 
 The guard starts guardDelay after the first rank, so that a shorter job does not pay for it. It is killed when the
 last rank has ended and left nothing. It is this same program, which waits before Go's runtime starts (package
@@ -88,7 +87,7 @@ func (s *Session) startGuard(heldClaim *ledger.HeldClaim) (guard, error) {
 	return guard{pid, fds[1]}, nil
 }
 
-// guardEnviron returns the environment variables from which a guard knows which files a helper may have left.
+// guardEnviron returns the environment variables that tell a guard which files a helper may have left.
 func guardEnviron() (environ []string) {
 	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -131,8 +130,8 @@ func (s *Session) updateGuard() {
 	}
 }
 
-// updateGuardAfter calls updateGuard on the session's goroutine after a delay. If it is called again before,
-// the new delay replaces the old one.
+// updateGuardAfter calls updateGuard on the session's goroutine after a delay. If it is called again before then, the
+// new delay replaces the old one.
 func (s *Session) updateGuardAfter(delay time.Duration) {
 	if s.guardTimer == nil {
 		s.guardTimer = time.AfterFunc(delay, func() { s.PostEvent(guardCheckDue{}) })
@@ -146,9 +145,9 @@ func (s *Session) hasOrphans() bool {
 	return slices.ContainsFunc(proc.Orphans(), func(pid int) bool { return !s.nonJob.hasPID(pid) })
 }
 
-// EnsureGuard starts the guard of a helper that runs inside mpiexec, unless it already runs. A feature calls
-// it before it creates files, which the guard removes if mpiexec is killed (Feature.RemoveLeftFiles). In a
-// helper with a reaper it does nothing, because the reaper removes such files.
+// EnsureGuard starts the guard of a helper that runs inside mpiexec, unless it already runs. A feature calls it before
+// it creates files that the guard must remove if mpiexec is killed (Feature.RemoveLeftFiles). In a helper with a reaper
+// it does nothing, because the reaper removes such files.
 func (s *Session) EnsureGuard() {
 	if s.sys.Guard != nil {
 		s.ensureGuard()
@@ -167,7 +166,7 @@ func (s *Session) ensureGuard() {
 	s.guard.sendRanks(s.runningRanks()...)
 }
 
-// A rankRecord says that a rank runs, or when it ended. It is sent to the guard through a pipe.
+// A rankRecord says that a rank is running, or when it ended. It is sent to the guard through a pipe.
 type rankRecord struct {
 	PID   uint32
 	Ended uint64 // as proc.StartTicks; 0: it runs

@@ -18,7 +18,7 @@ import (
 	"remshell/proc"
 )
 
-// guardTimeout is how long a guard tries to kill leftover processes. Its pause between two tries grows from
+// guardTimeout is how long a guard tries to kill leftover processes. Its pause between two attempts grows from
 // firstPause to longestPause, because reading the list of all processes is slow.
 const (
 	guardTimeout = 10 * time.Second
@@ -67,8 +67,7 @@ type leftJob struct {
 	ranks map[int]proc.StartTicks // by PID: when they ended; 0: they ran when mpiexec died
 }
 
-// signalUntil signals the processes of the job again and again, until there are none or the time limit has
-// passed.
+// signalUntil repeatedly signals the processes of the job, until there are none or the time limit has passed.
 func (l *leftJob) signalUntil(deadline time.Time, sig syscall.Signal) {
 	for pause := firstPause; time.Now().Before(deadline) && l.signalProcesses(sig) > 0; pause = min(2*pause, longestPause) {
 		time.Sleep(pause)
@@ -87,10 +86,10 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	return n
 }
 
-// jobProcesses selects from all the processes that belong to the job. A process belongs to the job if marked
-// returns true, or if it is in the session or process group of a rank. A rank's PID is no longer used once no
-// process has it as its session or group, because the kernel may give it to another process. If a rank ended
-// while mpiexec lived, only processes that started before the rank's end count.
+// jobProcesses returns the processes in all that belong to the job. A process belongs to the job if marked returns
+// true, or if it is in the session or process group of a rank. A rank's PID is no longer used once no process has it as
+// its session or group, because the kernel may give it to another process. If a rank ended while mpiexec lived, only
+// processes that started before the rank's end count.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

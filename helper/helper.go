@@ -1,8 +1,9 @@
 //go:build linux
 
 /*
-Package helper is mpiexec's process on a node. It probes the machine, starts ranks, carries
-their streams and signals, and serves their PMI. It ends all processes of the job when the job ends for any reason.
+Package helper implements the helper, which is mpiexec's process on a node. The helper probes the machine, starts ranks,
+carries their streams and signals, and serves their PMI. It ends all processes of the job when the job ends for any
+reason.
 
 	       mpiexec
 	          |  frames (package wire)
@@ -101,20 +102,19 @@ func (sys System) sessionBatchSystem() *batch.System {
 
 // sharesHelperSession reports whether a rank stays in the helper's session.
 //
-// If Open MPI's ranks share CPUs, they call sched_yield while they wait. With sched_autogroup, the kernel
-// then gives the CPU only to processes of the same session: in separate sessions such ranks are 100 times
-// slower. MPICH's ranks do not yield, and each session gets its part of a CPU. A program that may be built
-// with either library stays in the helper's session, because MPICH loses a third of its speed there, and Open
-// MPI gains much more. No rank may use mpiexec's terminal. If mpiexec has a terminal, such a job has a helper
-// in a session of its own (package cli).
+// If Open MPI's ranks share CPUs, they call sched_yield while they wait. With sched_autogroup, the kernel then gives
+// the CPU only to processes of the same session: in separate sessions such ranks are 100 times slower. MPICH's ranks do
+// not yield, and each session gets its share of a CPU. A program that may be built with either library stays in the
+// helper's session, because MPICH loses a third of its speed there, and Open MPI gains much more. No rank may use
+// mpiexec's terminal. If mpiexec has a terminal, such a job has a helper in a session of its own (package cli).
 func (s *Session) sharesHelperSession(r *Rank) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.pmiOffered().OffersPMIx() && r.group.pmix.Oversubscribed()
 }
 
 // shareGroupCPUs lets Open MPI ranks that share CPUs run on all CPUs of their group, unless the user asked for a
-// binding. Open MPI's own launcher does not bind such ranks either. A rank bound to one CPU waits for whatever else
-// runs there, and all other ranks wait for it. Ranks of other libraries, or of an unknown one, keep the CPUs that
-// placement.md 7.2 gives them.
+// binding. Open MPI's own launcher does not bind such ranks either. A rank bound to one CPU has to wait for other
+// processes that run there, and all other ranks wait for that rank. Ranks of other libraries, or of an unknown one,
+// keep the CPUs that placement.md 7.2 gives them.
 func (s *Session) shareGroupCPUs(g *Group) {
 	if !g.Prepare.Process.BindingUnspecified || g.pmix == nil || !g.pmix.Oversubscribed() {
 		return

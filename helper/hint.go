@@ -76,8 +76,8 @@ func memoryDaemonHint(root fs.FS, bytes int64) string {
 	return ""
 }
 
-// A rankLimits holds a rank's resource limits of CPU time and file size. If a process exceeds one, the kernel sends a
-// signal (getrlimit(2)).
+// A rankLimits holds a rank's resource limits on CPU time and file size. If a process exceeds one of them, the kernel
+// sends a signal (getrlimit(2)).
 type rankLimits struct{ cpu, file unix.Rlimit }
 
 // rlimitsOf returns the limits of a process that has ended and was not reaped yet. Limits that cannot be read count
@@ -90,11 +90,11 @@ func rlimitsOf(pid int) rankLimits {
 	return l
 }
 
-// exceeded returns the name of the limit for which a process was killed, or "".
+// exceeded describes the limit that a process was killed for exceeding. It returns "" if there was no such limit.
 //
-// The kernel sends SIGXCPU at the soft limit of CPU time, which it raises by a second each time. If the hard
-// limit is equal, as ulimit sets it, it sends SIGKILL at once. As the kernel counts clock ticks for this, the
-// usage of the process may be up to half a second below the limit on a busy machine.
+// The kernel sends SIGXCPU at the soft limit on CPU time, and raises that limit by a second each time. If the hard
+// limit equals the soft limit, as ulimit sets them, the kernel sends SIGKILL at once. As the kernel counts clock ticks
+// for this, the usage of the process may be up to half a second below the limit on a busy machine.
 func (l rankLimits) exceeded(exit job.Exit) string {
 	cpu := func(seconds uint64) string {
 		return fmt.Sprintf("the CPU time of the rank is limited to %d s (ulimit -t)", seconds)
@@ -116,10 +116,10 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenials records how many processes the kernel has killed for lack of memory, and how many forks it has
-// denied, before the ranks run. Counting for the whole machine takes 0.1 ms, so that part is done only when
-// ranks have run for a second (running). The reaper receives the counts, too, because a killed helper cannot
-// report why it was killed.
+// countDenials records how many processes the kernel has killed for lack of memory, and how many forks it has denied,
+// before the ranks run. Counting for the whole machine takes 0.1 ms, so that part is done only if running is true, when
+// the ranks have run for a second. The reaper receives the counts, too, because a killed helper cannot report why it
+// was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

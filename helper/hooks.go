@@ -21,9 +21,9 @@ import (
 )
 
 /*
-A Feature is a part of the helper that its core does not know. It keeps its own state, and takes part in a session
-at named points (Hooks). Its other half is in mpiexec (launch.Feature). Importing its package registers it. Package
-feature lists all features. No feature imports another.
+A Feature is a part of the helper that its core does not know. It keeps its own state, and takes part in a session at
+named points (Hooks). Its other part is in mpiexec (launch.Feature). Importing its package registers it. Package feature
+lists all features. No feature imports another.
 
 	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded --> RankRetired
 	                    once                                              GuardEnds, Drained, Closing <--'
@@ -145,12 +145,12 @@ func (g *Group) AliveRanks() (alive []*Rank) {
 	return alive
 }
 
-// Requests returns the sender for requests of ranks to mpiexec. All such requests share one sequence of IDs
-// and one limit on unanswered requests.
+// Requests returns the sender of the ranks' requests to mpiexec. All such requests share one sequence of IDs and one
+// limit on unanswered requests.
 func (s *Session) Requests() *rpc.Requests { return s.requests }
 
-// AwaitStarted waits until the session has reported to mpiexec that a rank runs. It returns false if the
-// session ends first.
+// AwaitStarted waits until the session has reported to mpiexec that a rank is running. It returns false if the session
+// ends first.
 func (s *Session) AwaitStarted(r *Rank) bool {
 	select {
 	case <-r.announced:
@@ -194,7 +194,7 @@ func (s *Session) WatchJobs(ledger string, changed func([]job.Claim), failed fun
 // IsAlive reports whether the rank's process was started and its end has not been noticed yet.
 func (r *Rank) IsAlive() bool { return r.alive() }
 
-// PMIState returns how far the rank has come in its PMI session. Any goroutine may call it.
+// PMIState returns the state of the rank's PMI session. Any goroutine may call it.
 func (r *Rank) PMIState() job.PMIState { return job.PMIState(r.pmiState.Load()) }
 
 // SpeaksPMI reports whether the rank's program is known to use PMI or PMIx, because of its libraries or because the

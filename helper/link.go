@@ -98,8 +98,8 @@ func (s *Session) sendHeartbeats() {
 	}
 }
 
-// silentFor returns the time since the watch last found that the peer had acknowledged all data. It returns 0
-// if all data is acknowledged now.
+// silentFor returns for how long the peer has not acknowledged all data. unanswered says whether unacknowledged data
+// exists now. If it is false, silentFor returns 0.
 func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {
 		w.lastAnswered = now

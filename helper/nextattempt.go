@@ -11,7 +11,7 @@ import (
 )
 
 /*
-A claimsCarriedEvent has the claims that the job keeps for its next attempt. It ends the present attempt.
+A claimsCarriedEvent contains the claims that the job keeps for its next attempt. It ends the current attempt.
 
 A job that is started again keeps its helpers (survive.md SV-2). Each attempt has a session of its own. Only the
 connection and the claims outlive a session.
@@ -28,9 +28,9 @@ connection and the claims outlive a session.
 */
 type claimsCarriedEvent struct{ claims.CarriedClaims }
 
-// errNextAttempt is the error for requests that are still open when an attempt (one run of all ranks) ends
-// because the job is restarted. A session also returns it if mpiexec begins another attempt while ranks still
-// run on this node.
+// errNextAttempt is the error for requests that are still open when an attempt (one run of all ranks) ends because the
+// job is restarted. A session also returns it if mpiexec begins another attempt while ranks are still running on this
+// node.
 var errNextAttempt = errors.New("mpiexec restarts the job")
 
 // endAttempt ends the session of an attempt (one run of all ranks). It keeps the session's claims for the

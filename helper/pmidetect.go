@@ -69,8 +69,8 @@ func (r *Rank) speaksPMI() bool {
 	return o != nil && o.Offer != job.PMIOfferNone && o.UsesPMI()
 }
 
-// pmiOffered returns the PMI versions that a rank can use. As long as the rank's program has not been copied
-// to this node, it returns PMIOfferNone.
+// pmiOffered returns the PMI versions that a rank can use. Until the rank's program has been copied to this node, it
+// returns PMIOfferNone.
 func (r *Rank) pmiOffered() job.PMIOffer {
 	if o := r.group.pmiOffers[r.Plan.App]; o != nil {
 		return o.Offer
@@ -100,7 +100,7 @@ func (s *Session) admitPMIx(g *Group) {
 }
 
 // describePMIx returns the data about the PMIx server and the job from which the environment of a group's ranks is
-// made.
+// built.
 func (s *Session) describePMIx(g *Group) *rank.PMIx {
 	m := g.Prepare
 	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, SessionDir: s.pmix.dir.Path, Secret: m.PMI.Token,

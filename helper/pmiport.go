@@ -17,9 +17,9 @@ import (
 )
 
 /*
-A pmiPort accepts the PMI connections of ranks that have PMI_PORT instead of a descriptor (-pmi-port), which a
-debugger or a wrapper would lose. It listens only on the node's loopback address. A connection must come from a
-process of our own user, which must also know the PMI_ID of a rank:
+A pmiPort accepts the PMI connections of ranks that use PMI_PORT instead of a descriptor (-pmi-port), which a debugger
+or a wrapper would lose. It listens only on the node's loopback address. A connection must come from a process of our
+own user, which must also know the PMI_ID of a rank:
 
 	rank --- connect 127.0.0.1:PORT ---> pmiPort --- which user's process? --> Listener
 	                                        kernel: /proc/net/tcp, the uid    whose PMI_ID?
@@ -69,7 +69,7 @@ func openPMIPort(root fs.FS, warn func(string)) (*pmiPort, error) {
 	return &pmiPort{tcp: l, root: root, warn: warn, ranks: make(map[portRank]*Rank)}, nil
 }
 
-// acceptLoop accepts connections until the port is closed. Connections of other users are refused.
+// acceptLoop accepts connections until the port is closed. It refuses connections from other users.
 func (p *pmiPort) acceptLoop() {
 	for {
 		conn, err := p.tcp.Accept()
@@ -101,7 +101,8 @@ func (p *pmiPort) isOwnUser(conn net.Conn) bool {
 	return known && (uid == os.Geteuid() || uid == os.Getuid())
 }
 
-// expectByPort makes the port accept connections from the ranks of a group. It opens the port if necessary.
+// expectByPort makes the port accept connections from the ranks of a group. It opens the port if necessary, and returns
+// the reason if that fails.
 func (s *Session) expectByPort(g *Group) *rank.Error {
 	if s.port == nil {
 		p, err := openPMIPort(s.sys.Root, func(text string) { s.log.warn("%s", text) })

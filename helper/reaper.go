@@ -32,10 +32,10 @@ RunReaper runs the helper as a child, outlives it, and ends the processes that i
 	sshd --- sh, then reaper (subreaper) --- helper (subreaper) --- ranks --- ...
 	                     '<------- orphans of a killed helper ------------'
 
-A helper that is killed with SIGKILL cannot end its ranks. They die by the parent-death signal, but their children
-that called setsid live on. The reaper inherits these and ends them. If the reaper is killed instead, the helper
-gets SIGTERM and ends its job. The reaper keeps none of the helper's streams open but stderr. There it prints why
-the helper was killed, if it knows.
+A helper that is killed with SIGKILL cannot end its ranks. They die by the parent-death signal, but their children that
+called setsid live on. The reaper inherits these and ends them. If the reaper is killed instead, the helper gets SIGTERM
+and ends its job. The reaper keeps none of the helper's streams open except stderr. There it prints why the helper was
+killed, if it knows.
 
 args are the arguments of the helper's own command line. RunReaper returns the helper's exit code as a shell shows
 it. The error says why the helper could not be started or waited for.
@@ -77,8 +77,8 @@ func CleanUpAfterHelper(ended unix.WaitStatus, err error) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// cleanUpAfterHelper ends the processes that a helper has left behind, as CleanUpAfterHelper describes.
-// before has what the kernel had denied before the helper ran, such as forks.
+// cleanUpAfterHelper ends the processes that a helper has left behind, as CleanUpAfterHelper describes. before contains
+// counts of what the kernel had denied before the helper ran, such as forks.
 func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (int, error) {
 	signal.Ignore(ignoredSignals...) // the entry ignored them, but Go's runtime has reset some
 	if err == nil && ended.ExitStatus() == LeaveProcessesCode {

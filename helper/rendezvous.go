@@ -17,8 +17,8 @@ import (
 	"remshell/job"
 )
 
-// openRendezvous finds the address of the interface that -iface names. For PyTorch, it also reserves a port
-// on the node of rank 0, where the ranks then connect to each other.
+// openRendezvous finds the address of the interface that -iface names. For PyTorch, it also reserves a port on the node
+// of rank 0, where the ranks then connect to each other. It returns the reason if that fails.
 func (g *Group) openRendezvous() (refused *rank.Error) {
 	m := g.Prepare
 	if m.Node.Interface != "" {

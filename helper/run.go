@@ -54,7 +54,8 @@ func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	s.conn.Send(&wire.Prepared{Group: a.Group, Notice: e.Notice, Rendezvous: g.rendezvous})
 }
 
-// checkGroup asks the features whether the ranks of a group may run here. It returns the first refusal.
+// checkGroup asks the features whether the ranks of a group may run here. It returns the reason of the first feature
+// that refuses the group, or nil.
 func (s *Session) checkGroup(m *wire.Prepare) (refused *rank.Error) {
 	for _, check := range s.Hooks.GroupPrepares {
 		if err := check(m); refused == nil {
@@ -123,8 +124,8 @@ func (s *Session) beginLongJob() {
 	}
 }
 
-// completeGroup calls the features' functions that complete the ranks of a group just before it starts. It returns
-// the first refusal.
+// completeGroup calls the features' functions that complete the ranks of a group just before it starts. It returns the
+// reason of the first feature that refuses the group, or nil.
 func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	for _, starts := range s.Hooks.GroupStarts {
 		if err := starts(g); refused == nil {
@@ -142,7 +143,7 @@ func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	return refused
 }
 
-// A forkBatch has the data that the fork thread (the thread that starts all ranks) needs for a group.
+// A forkBatch contains the data that the fork thread (the thread that starts all ranks) needs for a group.
 type forkBatch struct {
 	ranks    []*Rank
 	binder   *rank.Binder
@@ -220,7 +221,7 @@ func (s *Session) peerAddress(m *wire.Prepare) string {
 	return local.Addr().String()
 }
 
-// rankIdentity returns the data about a rank and its job from which the rank's environment is made.
+// rankIdentity returns the data about a rank and its job from which the rank's environment is built.
 func (s *Session) rankIdentity(r *Rank) rank.Identity {
 	m := r.group.Prepare
 	id := rank.Identity{
@@ -263,7 +264,7 @@ func (s *Session) handleForked(e forkedEvent) {
 	s.stepLifecycle(lifecycle.Forked{Rank: r.lifecycleIndex, PID: e.PID, At: e.at})
 }
 
-// reportStarted reports to mpiexec that a rank runs, and attaches its streams.
+// reportStarted reports to mpiexec that a rank is running, and attaches its streams.
 func (s *Session) reportStarted(r *Rank) {
 	s.orphans.rankByGroup[r.Child.PID] = r.Number
 	s.reportToGuard(rankRecord{PID: uint32(r.Child.PID)})

@@ -33,8 +33,8 @@ const stopRounds = 3
 // (survive.md SV-28).
 const stopTimeout = time.Second
 
-// A stopCounter counts how many times the ranks were stopped or continued. By the count, a check that was
-// scheduled for an earlier stop can be recognized.
+// A stopCounter counts how many times the ranks were stopped or continued. The count shows whether a check was
+// scheduled for an earlier stop.
 type stopCounter struct {
 	stopCount    int
 	turnReported bool // processes that cannot be stopped in turns were reported
@@ -44,8 +44,8 @@ type stopCounter struct {
 // count, the ranks were stopped or continued again meanwhile.
 type stopCheckDue struct{ count int }
 
-// stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports
-// the processes that still run.
+// stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports the
+// processes that are still running.
 func (s *Session) stopRanks() {
 	s.stopCount++
 	due := stopCheckDue{s.stopCount}
@@ -109,7 +109,7 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 	}
 }
 
-// maxNotStopped is the largest number of processes that a warning names as impossible to stop.
+// maxNotStopped is the maximum number of processes that a warning names as impossible to stop.
 const maxNotStopped = 4
 
 // unstoppable returns the reason why a process cannot be stopped. It is empty if the process is stopped, or
@@ -135,9 +135,9 @@ func (s *Session) signalGroups(sig unix.Signal) {
 	}
 }
 
-// outsideRankGroups returns the processes of the job that are not in the process group of a rank. It leaves
-// out orphans if they may not belong to the job, which is possible in a helper inside mpiexec, which has
-// other children, and if processes may outlive the job (ErrLeaveProcesses).
+// outsideRankGroups returns the processes of the job that are not in the process group of a rank. It leaves out orphans
+// in a helper inside mpiexec, where they may be children of mpiexec that do not belong to the job. It also leaves them
+// out if processes may outlive the job (ErrLeaveProcesses).
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
 	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, of int) int {

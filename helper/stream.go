@@ -58,7 +58,7 @@ func newOutputStream(number int, stream wire.Stream, file *os.File, window int, 
 	return s
 }
 
-// addCredit allows the stream to send a number of further bytes.
+// addCredit allows the stream to send the given number of bytes in addition to those allowed before.
 func (s *outputStream) addCredit(bytes int) {
 	s.mu.Lock()
 	s.credit += bytes
@@ -126,8 +126,8 @@ func (s *outputStream) run() {
 	}
 }
 
-// readData waits for output of the rank and reads up to limit bytes of it. It returns nil at the end of the
-// pipe.
+// readData waits for output of the rank and reads up to limit bytes of it. It returns nil at the end of the pipe.
+// reportDrained is as in PipeReader.ReadOnce.
 func (s *outputStream) readData(limit int, reportDrained bool) (data *wire.Data, err error) {
 	s.readLimit = limit
 	n, err := s.ReadOnce(reportDrained)

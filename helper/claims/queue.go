@@ -132,8 +132,8 @@ func (w *Worker) passUser(m *wire.Overtake) {
 	w.reportPosition()
 }
 
-// notePing records that mpiexec is still waiting and not stopped. It is called by the session and not by the
-// worker's goroutine, which may itself be waiting for the decision lock.
+// notePing records that mpiexec is still waiting and not stopped. The session calls it, because the worker's goroutine
+// may itself be waiting for the decision lock.
 func (w *Worker) notePing() { w.lastPing.Store(int64(time.Since(w.began))) }
 
 // expirePlace gives up this job's place in the queue if mpiexec has not sent a Ping in time. A stopped
@@ -154,9 +154,10 @@ func (w *Worker) expirePlace() {
 // for a lock, and the evicting process kills the helper after 3 s.
 const evictedTimeout = time.Second
 
-// EvictedBy calls handle with the name of the user who is evicting a job, or with "" if nobody is. If the job
-// waits in the queue, it first reports to mpiexec that the job's place is lost. id is the ID of the job; if
-// it is empty, the job is the one that waits.
+// EvictedBy calls handle, on another goroutine, with the name of the user who is evicting a job. The name is "" if
+// nobody is evicting the job, or if that cannot be found out within evictedTimeout. If the job waits in the queue and
+// is being evicted, EvictedBy first reports to mpiexec that the job's place is lost. id is the ID of the job; it is
+// ignored if this session has a job in the queue.
 func (w *Worker) EvictedBy(id job.ID, handle func(user string)) {
 	found := make(chan string, 1)
 	w.runTask(func() {

@@ -21,8 +21,8 @@ import (
 // This file handles control requests (survive.md 7): it writes requests of our user to the ledger, and forwards to mpiexec the
 // requests to our job.
 
-// A jobRequests has the control requests to the job of this session. Only one request at a time is sent to
-// mpiexec for a first reply, but several may be in progress.
+// A jobRequests holds the control requests to the job of this session. Only one request at a time is sent to mpiexec
+// for a first reply, but several may be in progress.
 type jobRequests struct {
 	receiving      bool
 	mpiexecStopped bool // mpiexec is stopped and cannot reply
@@ -40,7 +40,7 @@ type pendingRequest struct {
 	reply *ledger.PostedFile // nil: none yet
 }
 
-// These are the times that matter for control requests to a running job.
+// These are the intervals and time limits for control requests to a running job.
 const (
 	replyPoll         = 50 * time.Millisecond // between two reads for a reply
 	firstReplyTimeout = 10 * time.Second      // until the first reply
@@ -48,15 +48,15 @@ const (
 	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// These are the largest sizes, in bytes, of replies that are read.
+// These are the maximum sizes, in bytes, of the replies that are read.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20
 )
 
-// maxShownReplies is the largest number of replies that are in the ledger at a time. When it is reached,
-// unauthorized requests get no reply. Each reply is a file of the current user, who may have no more than
-// 10,000 files in the ledger.
+// maxShownReplies is the maximum number of replies that are in the ledger at a time. When this number is reached,
+// unauthorized requests get no reply. Each reply is a file of the current user, who may have no more than 10,000 files
+// in the ledger.
 const maxShownReplies = 256
 
 // ReceiveRequests begins to receive control requests to a job, until the session ends. name is the directory
@@ -109,8 +109,8 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	w.sendNextRequest()
 }
 
-// sendNextRequest sends the next request to mpiexec, unless mpiexec has not replied to the last one yet. It
-// skips requests whose requesters have died.
+// sendNextRequest sends the next request to mpiexec, unless mpiexec has not yet replied to the previous one. It skips
+// requests whose requesters have died.
 func (w *Worker) sendNextRequest() {
 	for w.requests.current == nil && len(w.requests.waiting) > 0 {
 		a := w.requests.waiting[0]

@@ -68,9 +68,8 @@ type Worker struct {
 	lockTimeout time.Duration    // longest time to hold the decision lock
 }
 
-// New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the
-// helper's own environment. carriedOver has the claims that were kept from the job's last attempt (one run of
-// all ranks).
+// New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the helper's own
+// environment. carriedOver contains the claims that were kept from the job's last attempt (one run of all ranks).
 func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOver CarriedClaims) *Worker {
 	w := &Worker{carried: carriedOver, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())

@@ -6,8 +6,7 @@ and tests whether other nodes can be reached in the way in which ranks of an MPI
 
 	session --HandleMessage--> Examiner --> Diagnosed, ProbePortOpened, PeersProbed
 
-Name lookups and probes of other nodes may take seconds, so a goroutine of its own makes each
-reply.
+Name lookups and probes of other nodes may take seconds, so each reply is made on a goroutine of its own.
 */
 package diagnose
 
@@ -178,8 +177,8 @@ func homeDefect(environ []string) job.Defect {
 	return job.Defect{}
 }
 
-// accountDefect looks up the account of the current user in the way in which programs do. It returns the zero
-// Defect if the account is found.
+// accountDefect looks up the account of the current user in the way that programs do. It returns the zero Defect if the
+// account is found.
 func accountDefect(ctx context.Context) job.Defect {
 	uid := os.Geteuid()
 	if nsswitch.LookupAccount(ctx, lookupTimeout, uid) != (nsswitch.Account{}) {
@@ -233,9 +232,8 @@ func loginLimits(ctx context.Context) []job.Rlimit {
 	return all
 }
 
-// openFilesLimit returns the limit of open files that ranks have. It asks a child process, because Go raises
-// the limit of its own process at the start and restores the original one only for child processes (package
-// os, rlimit.go).
+// openFilesLimit returns the limit on open files that applies to ranks. It asks a child process, because Go raises the
+// limit of its own process at the start and restores the original one only for child processes (package os, rlimit.go).
 func openFilesLimit(ctx context.Context, ownLimit int64) int64 {
 	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
 	if err != nil {
@@ -257,7 +255,7 @@ func cgroupLimits(root fs.FS) job.CgroupLimits {
 	return job.CgroupLimits{Memory: memory, Processes: processes}
 }
 
-// folderSpace describes the file system on which path is.
+// folderSpace describes the file system that contains path.
 func folderSpace(path string) job.FileSystem {
 	s := job.FileSystem{Path: path}
 	var at unix.Statfs_t
@@ -340,9 +338,9 @@ func lookupHost(ctx context.Context, host string) []netip.Addr {
 	return found
 }
 
-// sshdLimits returns the settings MaxStartups and MaxSessions of the sshd that has accepted this login. A
-// value that is unknown is 0. MaxStartups is part of the title of sshd's listener process: "sshd:
-// /usr/sbin/sshd -f FILE [listener] 0 of 10-100 startups" (OpenSSH sshd.c, since 8.1).
+// sshdLimits returns the settings MaxStartups and MaxSessions of the sshd that has accepted this login. Unknown values
+// are 0. MaxStartups is part of the title of sshd's listener process: "sshd: /usr/sbin/sshd -f FILE [listener] 0 of
+// 10-100 startups" (OpenSSH sshd.c, since 8.1).
 func sshdLimits(root fs.FS) (startups, sessions int) {
 	title := sshdListenerTitle(root, os.Getpid())
 	if title == "" {

@@ -161,8 +161,8 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 	return job.PeerProbe{Peer: d.Node}
 }
 
-// netErrText returns the operating system's text for a network error, without addresses and ports. For that
-// reason, errors with the same cause have the same text.
+// netErrText returns the operating system's text for a network error, without addresses and ports, so that errors with
+// the same cause have the same text.
 func netErrText(err error) string {
 	var no syscall.Errno
 	var timeout net.Error

@@ -25,7 +25,7 @@ import (
 	"remshell/job"
 )
 
-// Work says how far the work of the ranks on this node has come.
+// Work says how far the work of the ranks on this node has progressed.
 type Work int
 
 // These are the phases of Work.
@@ -37,8 +37,8 @@ const (
 	Drained                 // mpiexec was told that nothing is left
 )
 
-// Ending says how far the helper has come in ending the processes of a job. SIGKILL is sent repeatedly,
-// because a process may fork after the helper has listed all processes and before it sends the signal.
+// Ending says how far the helper has progressed in ending the processes of a job. SIGKILL is sent repeatedly, because a
+// process may fork after the helper has listed all processes and before it sends the signal.
 type Ending int
 
 // These are the phases of Ending.
@@ -121,7 +121,7 @@ type (
 	}
 	// OutputSent is the event that all output of an ended rank has been sent or given up.
 	OutputSent struct{ Rank int }
-	// NoChildren is the event that the helper has no child processes any more.
+	// NoChildren is the event that the helper no longer has child processes.
 	NoChildren struct{}
 	// PipesClosed is the event that the pipes of all ranks are closed or were given up.
 	PipesClosed struct{ Round int }
@@ -138,12 +138,12 @@ type (
 	RequestStacks struct{}
 	// StacksReported is the event that the stacks of the ranks have been sent.
 	StacksReported struct{}
-	// End is the order to end all processes that are left after the time Linger. If the ending has already
+	// End is the event that all processes which are left after the time Linger must be ended. If the ending has already
 	// begun, it may shorten the times.
 	End struct{ Linger, Grace time.Duration }
 	// TimerFired is the event that the time of the last SetTimer has passed.
 	TimerFired struct{}
-	// Bye is the event that mpiexec ends the session regularly.
+	// Bye is the event that mpiexec ends the session normally.
 	Bye struct{}
 	// EndAttempt is the event that an attempt (one run of all ranks) has ended and another one follows.
 	EndAttempt struct{}
@@ -176,14 +176,14 @@ type (
 	Reap struct{}
 	// LookForChildren is the action to wait for child processes again, because there may be new ones.
 	LookForChildren struct{}
-	// ReportStarted is the action to report to mpiexec that a rank runs, and to attach its streams.
+	// ReportStarted is the action to report to mpiexec that a rank is running, and to attach its streams.
 	ReportStarted struct{ Rank int }
 	// DiscardOutput is the action to drop all further output of the ranks and of processes that they have
 	// left behind.
 	DiscardOutput struct{}
 	// DiscardRankOutput is the action to drop the further output of one rank.
 	DiscardRankOutput struct{ Rank int }
-	// FailRequests is the action to let all requests to mpiexec fail that wait for a reply.
+	// FailRequests is the action to fail all requests to mpiexec that wait for a reply.
 	FailRequests struct{}
 	// StartEnding is the action to begin the end of the job: start no further rank, limit the time for
 	// remaining output, and keep ranks from completing a barrier or fence.
@@ -224,8 +224,8 @@ type (
 	// EndGroup is the action to release the resources of the group to which a rank belongs, because all its
 	// ranks have ended. No later action concerns these ranks.
 	EndGroup struct{ Rank int }
-	// UpdateGuard is the action to kill the guard, the process that ends the job if mpiexec is killed, if no
-	// process of the job is left. It is returned when no rank runs any more.
+	// UpdateGuard is the action to kill the guard if no process of the job is left. The guard is the process that ends
+	// the job if mpiexec is killed. Step returns UpdateGuard when no rank is running any more.
 	UpdateGuard struct{}
 	// AwaitPipesClosed is the action to wait until all pipes are closed, and then to post PipesClosed with
 	// this Round.
@@ -257,7 +257,7 @@ type rank struct {
 	failed bool // it ended with a status other than 0
 }
 
-// A phase says how far a rank has come, from planned to outputSent.
+// A phase says how far a rank has progressed, from planned to outputSent.
 type phase int
 
 const (
@@ -267,7 +267,7 @@ const (
 	outputSent // its exit can be reported
 )
 
-// stacks says how far the helper has come in gathering the stacks of the ranks.
+// stacks says how far the helper has progressed in gathering the stacks of the ranks.
 type stacks int
 
 const (
@@ -325,13 +325,13 @@ func (s *State) IsRank(pid int) bool {
 	return is
 }
 
-// RankAlive reports whether at least one rank runs.
+// RankAlive reports whether at least one rank is running.
 func (s *State) RankAlive() bool { return len(s.byPID) > 0 }
 
-// Busy reports whether processes of the job run or may run on this node.
+// Busy reports whether processes of the job are running or may be running on this node.
 func (s *State) Busy() bool { return s.work == Busy }
 
-// RankMayLive reports whether at least one rank runs or is being forked.
+// RankMayLive reports whether at least one rank is running or being forked.
 func (s *State) RankMayLive() bool { return s.forking > 0 || s.RankAlive() }
 
 // LeavesProcesses reports whether processes that ranks have left behind may keep running.
@@ -559,7 +559,7 @@ func (s *State) childEnded(e ChildEnded) []any {
 	return append(do, s.checkRanksGone()...)
 }
 
-// wasTerminated reports whether the helper had already sent SIGTERM to the ranks at a given time.
+// wasTerminated reports whether the helper had already sent SIGTERM to the ranks by the given time.
 func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }

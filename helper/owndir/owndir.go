@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package owndir opens directories of this user in places where all users may create some, such as /tmp, /var/tmp and
-/dev/shm. There another user can take the name first, or put a link there.
+Package owndir opens directories of this user in places where all users may create directories, such as /tmp, /var/tmp
+and /dev/shm. There another user can take the name first, or put a link there.
 */
 package owndir
 
@@ -22,7 +22,8 @@ var (
 	ErrWritable = errors.New("other users may write to the directory")
 )
 
-// openFlags open a directory. Links and other files are errors. Opening never waits for a device or pipe.
+// openFlags are the flags to open a directory. Opening a link or any other file fails, and never waits for a device or
+// pipe.
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // Open opens a directory that belongs to this user and that nobody else may write to. The returned Root stays in that
@@ -91,7 +92,7 @@ func CheckReplaceable(dir string) error {
 	}
 }
 
-// ListNames returns the names in a directory, in no order.
+// ListNames returns the names in a directory, in no particular order.
 func ListNames(dir *os.Root) ([]string, error) {
 	f, err := dir.Open(".")
 	if err != nil {

@@ -42,7 +42,7 @@ type ID struct {
 	Size, Modified int64 // bytes; ns since 1970
 }
 
-// A Search has the settings of a rank that tell the dynamic loader where to look for libraries.
+// A Search contains the settings of a rank that tell the dynamic loader where to look for libraries.
 type Search struct {
 	Dir         string // its working directory
 	LibraryPath string // LD_LIBRARY_PATH

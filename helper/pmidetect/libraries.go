@@ -14,8 +14,8 @@ const (
 	maxPathsTried = 1 << 16 // paths
 )
 
-// defaultDirs has the directories in which the dynamic loader always looks for libraries (ld.so(8)), and
-// directories that most distributions add.
+// defaultDirs lists the directories in which the dynamic loader always looks for libraries (ld.so(8)), and directories
+// that most distributions add.
 const defaultDirs = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
 	"/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib64:/usr/local/lib"
 

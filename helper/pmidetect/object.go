@@ -63,8 +63,8 @@ func readObject(f io.ReaderAt) (*object, error) {
 	return o, o.readHeaders(f, head, headers)
 }
 
-// readPiece returns size bytes of a file, starting at offset at. head has the beginning of the file, which
-// was already read.
+// readPiece returns size bytes of a file, starting at offset at. head contains the beginning of the file, which was
+// already read.
 func readPiece(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
 	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
 		return head[at:][:size], nil

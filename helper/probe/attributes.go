@@ -12,9 +12,9 @@ import (
 	"remshell/job"
 )
 
-// Attributes returns the attributes of this node from which node sets are made (which-hosts.md 2.1). root is
-// "/", and environ is the helper's own environment. It is called only if a job needs attributes, because
-// opening /proc/cpuinfo takes 10 ms on some kernels.
+// Attributes returns the attributes of this node from which node sets are built (which-hosts.md 2.1). root is "/", and
+// environ is the helper's own environment. It is called only if a job needs attributes, because opening /proc/cpuinfo
+// takes 10 ms on some kernels.
 func Attributes(root fs.FS, environ []string) job.Attributes {
 	allowed, _ := AllowedCPUs(root)
 	usable, _ := usableGPUs(root, environ)
@@ -59,7 +59,7 @@ func (l labelSet) sorted() []string {
 	return all[:min(len(all), job.MaxLabels)]
 }
 
-// A cpuInfoFields has the fields that /proc/cpuinfo contains about one CPU, by name.
+// A cpuInfoFields contains the fields that /proc/cpuinfo contains about one CPU, by name.
 type cpuInfoFields map[string]string
 
 // readCPUInfo returns the fields of /proc/cpuinfo by CPU number. Number -1 stands for fields that apply to

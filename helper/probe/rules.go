@@ -90,10 +90,9 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// GangTerms reads how gangs take turns on this node (jobs that share CPUs in time slices) from the cluster
-// file. If the file does not say so, or there is an error, the result is job.DefaultGangTerms. slice is the
-// length that root has set at run time, which replaces terms.Slice if it is set. Both files must belong to
-// root.
+// GangTerms reads from the cluster file how gangs (jobs that share CPUs in time slices) take turns on this node. If the
+// file does not say that, or there is an error, the result is job.DefaultGangTerms. slice is the length that root has
+// set at run time, which replaces terms.Slice if it is set. Both files must belong to root.
 func GangTerms(clusterFile, stateFile string) (terms job.GangTerms, slice job.SliceSetting, err error) {
 	terms = job.DefaultGangTerms
 	state, err := ReadState(stateFile)
@@ -107,7 +106,7 @@ func GangTerms(clusterFile, stateFile string) (terms job.GangTerms, slice job.Sl
 	return terms, state.Slice, cmp.Or(failed, err)
 }
 
-// maxFileBytes is the largest size of an administrator's file.
+// maxFileBytes is the maximum size, in bytes, of an administrator's file.
 const maxFileBytes = 1 << 20
 
 // readRootFile reads a file that only root can have written. It returns nil if the file does not exist, and
@@ -117,8 +116,8 @@ func readRootFile(file string) (*string, error) {
 	return readIfRoots(f, err, file, maxFileBytes)
 }
 
-// readIfRoots reads f, under the same conditions as readRootFile, and closes it. err is the error of opening
-// f. name is the file's name for errors. It is an error if the file has more than limit bytes.
+// readIfRoots reads f, under the same conditions as readRootFile, and closes it. err is the error of opening f. name is
+// the file's name for errors. It returns an error if the file contains more than limit bytes.
 func readIfRoots(f *os.File, err error, name string, limit int) (*string, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

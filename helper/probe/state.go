@@ -64,11 +64,11 @@ const (
 	newState  = ".state.toml.new"
 )
 
-// ChangeState changes the run-time settings of this node. It creates the folder of file if it is missing. It
-// calls change with the present settings. change returns the new settings, or an error if nothing is to be
-// changed. If several processes change settings, they do so one after the other; ctx limits the wait for the
-// others. After a crash, the file contains either the old or the new settings. If no setting is left, the
-// file is removed.
+// ChangeState changes the run-time settings of this node. It creates the folder of file if it is missing. It calls
+// change with the current settings, and returns the settings that change has returned. If change returns an error,
+// nothing is changed. If several processes change settings, they do so one after the other; ctx limits the wait for the
+// others. After a crash, the file contains either the old or the new settings. If no setting is left, the file is
+// removed.
 func ChangeState(ctx context.Context, file string, change func(job.NodeSettings) (job.NodeSettings, error)) (job.NodeSettings, error) {
 	var none job.NodeSettings
 	if os.Geteuid() != 0 {

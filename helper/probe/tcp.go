@@ -35,10 +35,9 @@ func addrPort(addr, port string) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(a.Unmap().WithZone(""), uint16(p)), err
 }
 
-// IsRetransmitting reports whether the kernel has sent data of a connection, or probes of a closed window,
-// more than twice again without receiving a reply. table has the form of /proc/net/tcp. Both of its counters
-// return to 0 at the first acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
-// icsk_probes_out).
+// IsRetransmitting reports whether the kernel has repeated data of a connection, or probes of a closed window, more
+// than twice without receiving a reply. table has the form of /proc/net/tcp. Both of its counters return to 0 at the
+// first acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is icsk_probes_out).
 func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)

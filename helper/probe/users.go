@@ -12,8 +12,8 @@ import (
 	"remshell/nsswitch"
 )
 
-// These are limits for lookups in a directory service. Another user may make as many uids appear as it has
-// subordinate IDs, and the service may hang.
+// These are limits for lookups in a directory service. Another user with subordinate IDs may make just as many uids
+// appear, and the service may hang.
 const (
 	maxUsers          = 64
 	userLookupTimeout = time.Second

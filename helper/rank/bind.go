@@ -19,8 +19,8 @@ the thread that forks it, and passes them on to its threads and children (placem
 	        bindCPUs            bindMemory                releaseMemory
 	own ------------> rank's ---------------> fork, exec --------------> ... --> Restore
 
-The mask stays until the next rank has another. The policy is reset after the fork; otherwise the fork thread's own
-allocations for the next rank would follow it. A rank that is not bound has the helper's mask and policy.
+The mask stays until a rank with a different mask is started. The policy is reset after the fork; otherwise the fork
+thread's own allocations for the next rank would follow it. A rank that is not bound has the helper's mask and policy.
 */
 type Binder struct {
 	bindingCalls

@@ -76,8 +76,8 @@ func (v *envBuilder) assignments() []string {
 	return list
 }
 
-// AppEnv composes the environment that all ranks of an app context share. nodeEnv is the node's environment,
-// base has mpiexec's settings, and app has the settings of the app context. Later ones override earlier ones
+// AppEnv composes the environment that all ranks of an app context share. nodeEnv is the node's environment, base
+// contains mpiexec's settings, and app contains the settings of the app context. Later settings override earlier ones
 // (cli.md 8). PWD is set to dir.
 func AppEnv(nodeEnv []string, base, app job.Env, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(nodeEnv)+len(base.Set))}
@@ -102,7 +102,7 @@ func AppEnv(nodeEnv []string, base, app job.Env, dir string) []string {
 	return v.assignments()
 }
 
-// WithDefaultPath returns an environment that has a PATH. If environ has none, it adds the default PATH.
+// WithDefaultPath returns an environment that contains a PATH. If environ has none, it adds the default PATH.
 func WithDefaultPath(environ []string) []string {
 	if _, defined := job.LookupEnv(environ, "PATH"); defined {
 		return environ

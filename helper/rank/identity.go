@@ -102,8 +102,8 @@ func (id Identity) pmiVars() []string {
 	return vars
 }
 
-// pinningVars returns the variables that describe a rank's slots and CPUs. These are the variables of
-// ParaStation (placement.md 7.6), and MPIEXEC_BINDING, which has the CPUs in the kernel's list format.
+// pinningVars returns the variables that describe a rank's slots and CPUs. These are the variables of ParaStation
+// (placement.md 7.6), and MPIEXEC_BINDING, which contains the CPUs in the kernel's list format.
 func (id Identity) pinningVars() []string {
 	var vars []string
 	if len(id.Slots) > 0 {
@@ -115,8 +115,8 @@ func (id Identity) pinningVars() []string {
 	return append(vars, "__PINNING__="+cpuBits(id.CPUs, id.NodeCPUs), "MPIEXEC_BINDING="+idset.Text(id.CPUs))
 }
 
-// slotMask returns slots as a hexadecimal mask, such as "0x0003". count is the number of slots of the node.
-// The mask has four digits for each 16 slots or part of 16.
+// slotMask returns slots as a hexadecimal mask, such as "0x0003". count is the number of slots of the node. The mask
+// has four digits for each 16 slots or part thereof.
 func slotMask(slots []int, count int) string {
 	count = max(count, slots[len(slots)-1]+1)
 	digits := bytes.Repeat([]byte{'0'}, (count+15)/16*4)

@@ -16,8 +16,8 @@ import (
 )
 
 /*
-KernelLimits are limits that the kernel enforces in each process of a rank (rule RM-55). A program has them before its
-first instruction. The helper cannot have them itself, not even while it forks. So the rank is traced during its
+KernelLimits are limits that the kernel enforces in each process of a rank (rule RM-55). They apply to a program from
+its first instruction. The helper cannot set them for itself, not even while it forks. So it traces the rank during its
 exec:
 
 	helper's thread: fork ---------- wait: it has stopped --- prlimit(2) --- detach
@@ -74,8 +74,8 @@ func WithoutBounded(softLimits []job.SoftLimit, bounds []job.KernelLimit) SoftLi
 	})
 }
 
-// rlimitOf converts a limit to the values for setrlimit(2). A limit of CPU time is in seconds, and its hard
-// limit is cpuGrace seconds above the soft limit.
+// rlimitOf converts a limit to the values for setrlimit(2). A limit on CPU time is in seconds, and its hard limit is
+// cpuGrace seconds above the soft limit.
 func rlimitOf(b job.KernelLimit) unix.Rlimit {
 	switch {
 	case b.Max == limits.Unlimited:

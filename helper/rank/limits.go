@@ -19,14 +19,14 @@ import (
 // node.
 type SoftLimits []job.SoftLimit
 
-// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. This is so for
-// the limits of stack and core, which are needed when a program is loaded. They do not disturb the helper,
-// which has no large stack and writes no core file.
+// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. This is so for the
+// limits on stack size and core files, which are needed when a program is loaded. They do not disturb the helper, which
+// has no large stack and writes no core file.
 func isInherited(resource int) bool {
 	return resource == unix.RLIMIT_STACK || resource == unix.RLIMIT_CORE
 }
 
-// clipToHard returns the lower one of a soft limit and the hard limit. A negative soft limit means unlimited.
+// clipToHard returns the lower of a soft limit and the hard limit. A negative soft limit means unlimited.
 func clipToHard(soft int64, hard uint64) uint64 {
 	if soft < 0 {
 		return hard
@@ -52,15 +52,15 @@ func (l SoftLimits) SetInherited(log func(string)) {
 	}
 }
 
-// A ForkLimit is a limit that this process has only while it forks a rank.
+// A ForkLimit is a limit that applies to this process only while it forks a rank.
 type ForkLimit struct {
 	resource  int
 	own, rank unix.Rlimit
 }
 
-// ForFork returns the limits to set during a fork: those that differ from the helper's own and with which the
-// helper can work. If inMpiexec is true, the helper runs inside mpiexec. Then the limit of open files is left
-// out, because Go gives children the value that the process had at its start.
+// ForFork returns the limits to set during a fork: those that differ from the helper's own and with which the helper
+// can work. If inMpiexec is true, the helper runs inside mpiexec. Then the limit on open files is left out, because Go
+// gives children the value that the process had at its start.
 func (l SoftLimits) ForFork(inMpiexec bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit
@@ -90,8 +90,8 @@ func withForkLimits(limits []ForkLimit, f func()) {
 // being forked.
 const headroom = 1 << 30
 
-// isBearable reports whether this process can have a limit while it forks. Low memory limits are not
-// possible, because Go's runtime exits if it cannot get memory.
+// isBearable reports whether a limit may apply to this process while it forks. Low memory limits are not possible,
+// because Go's runtime exits if it cannot get memory.
 func isBearable(resource int, cur uint64) bool {
 	if resource != unix.RLIMIT_AS && resource != unix.RLIMIT_DATA {
 		return true

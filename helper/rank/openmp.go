@@ -9,8 +9,8 @@ import (
 	"remshell/job"
 )
 
-// maxPlacesBytes is the largest value of OMP_PLACES, in bytes, that ranks get. The kernel allows 128 KiB in
-// one variable.
+// maxPlacesBytes is the maximum length, in bytes, of the OMP_PLACES that ranks get. The kernel allows 128 KiB in one
+// variable.
 const maxPlacesBytes = 64 << 10
 
 // withOpenMPPlaces adds the variables that bind OpenMP's threads to a rank's CPUs (aprun.md 3), unless the

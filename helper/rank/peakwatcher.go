@@ -57,8 +57,8 @@ func (p *PeakWatcher) Start(done <-chan struct{}) {
 	}()
 }
 
-// Watch begins to watch a process. If the process uses more than floor bytes, wait4 reports its peak
-// correctly, and it need not be read any more.
+// Watch begins to watch a process. If the process uses more than floor bytes, wait4 reports its peak correctly, and the
+// PeakWatcher need not read it any more.
 func (p *PeakWatcher) Watch(pid int, floor int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

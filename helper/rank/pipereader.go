@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A PipeReader reads the helper's end of a pipe that a rank writes to. A child process of the rank may keep
-// the other end open for ever, so the end of the pipe cannot be used as the end of the rank's output.
-// Instead, once the rank has ended, its output is complete when the pipe is empty, or when all bytes have
-// been read that were in the pipe at the rank's exit.
+// A PipeReader reads the helper's end of a pipe that a rank writes to. A child process of the rank may keep the other
+// end open forever, so the end of the pipe cannot be used as the end of the rank's output. Instead, once the rank has
+// ended, its output is complete when the pipe is empty, or when all bytes have been read that were in the pipe at the
+// rank's exit.
 type PipeReader struct {
 	File   *os.File
 	Buffer func(fd int) []byte // returns the buffer of the next read

@@ -14,7 +14,7 @@ import (
 	"remshell/job"
 )
 
-// PMIx describes the node's PMIx server, and facts for Open MPI. The environment of a group's ranks is made
+// PMIx describes the node's PMIx server, and facts that Open MPI needs. The environment of a group's ranks is built
 // from it (pmix-wire.md 2.2).
 type PMIx struct {
 	Namespace     string // of the group

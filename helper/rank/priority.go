@@ -33,7 +33,7 @@ func OwnPriority() Priority {
 	return p
 }
 
-// oomFile holds the OOM score adjustment of this process (proc(5)).
+// oomFile is the file that contains the OOM score adjustment of this process (proc(5)).
 const oomFile = "/proc/self/oom_score_adj"
 
 // These are the parts of an I/O priority (ioprio_set(2)).
@@ -53,13 +53,12 @@ func ownIOPriority() int {
 	return int(value)
 }
 
-// SetForForks gives the calling thread the priority, as far as this node allows it, and its process the OOM
-// score adjustment. restore sets the process back. The thread must only be used to fork ranks, because it
-// keeps the niceness and I/O priority: an ordinary user may not raise a priority again. If p.Known is false,
-// nothing changes.
+// SetForForks gives the calling thread the priority, as far as this node allows it, and its process the OOM score
+// adjustment. restore restores the OOM score adjustment. The thread must only be used to fork ranks, because it keeps
+// the niceness and I/O priority: an ordinary user may not raise a priority again. If p.Known is false, nothing changes.
 //
-// denied has a text for each value that the node does not allow. isRaised is true if one of them is a higher
-// priority than processes usually have: then the user has asked for it.
+// denied contains a text for each value that the node does not allow. isRaised is true if one of these values is a
+// higher priority than processes usually have, which means that the user has asked for it.
 func (p Priority) SetForForks() (restore func(), denied []string, isRaised bool) {
 	own := OwnPriority()
 	if !p.Known || !own.Known {
@@ -88,7 +87,7 @@ func (p Priority) SetForForks() (restore func(), denied []string, isRaised bool)
 }
 
 // setNice sets the niceness of the calling thread to wanted, or to the nearest value that the node allows
-// (RLIMIT_NICE). It returns the resulting niceness. current is the present one.
+// (RLIMIT_NICE). It returns the resulting niceness. current is the present niceness.
 func setNice(wanted, current int) int {
 	if wanted == current || unix.Setpriority(unix.PRIO_PROCESS, 0, wanted) == nil {
 		return wanted

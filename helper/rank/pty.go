@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndOfInput is what is written to a terminal to end its input. The first byte completes a line that was
+// EndOfInput is the text that is written to a terminal to end its input. The first byte completes a line that was
 // begun, and the second is the end of file (termios(3), VEOF).
 const EndOfInput = "\x04\x04"
 

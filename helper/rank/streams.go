@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes are the descriptors of a process that is being started. ours has the helper's ends. theirs has the
-// process's ends, which the helper closes when the process runs.
+// Pipes are the descriptors of a process that is being started. ours contains the helper's ends. theirs contains the
+// process's ends, which the helper closes when the process is running.
 type Pipes struct {
 	ours   [4]int // write end of stdin or -1; read ends of stdout, stderr, PMI
 	theirs [4]int

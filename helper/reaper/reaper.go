@@ -1,10 +1,10 @@
 //go:build linux
 
 /*
-Package reaper has the parts of a helper's reaper, and of the guard of a helper inside mpiexec, that are not in Go:
-an entry of the program that runs before Go's runtime starts. The entry forks the helper and waits for it, or waits
-for the end of mpiexec. The documents in doc/adr say why there is a reaper (3), why there is a guard (7), and why
-they wait in the entry (14).
+Package reaper contains the parts of a helper's reaper, and of the guard of a helper inside mpiexec, that are not in Go:
+an entry of the program that runs before Go's runtime starts. The entry forks the helper and waits for it, or waits for
+the end of mpiexec. The documents in doc/adr say why there is a reaper (3), why there is a guard (7), and why they wait
+in the entry (14).
 
 	the kernel
 	    |

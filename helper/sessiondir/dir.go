@@ -32,8 +32,8 @@ type Dir struct {
 	lock *os.File   // its lock file
 }
 
-// maxDirPath is the largest length of a session directory's path, in bytes. It is limited because Open MPI
-// creates sockets below the directory, and the path of a socket has at most 108 bytes.
+// maxDirPath is the maximum length of a session directory's path, in bytes. It is limited because Open MPI creates
+// sockets below the directory, and the path of a socket has at most 108 bytes.
 const maxDirPath = 60
 
 // NewDir chooses a path for a session directory. It is in the TMPDIR of an environment, or elsewhere if that
@@ -71,9 +71,8 @@ func firstUsable(places []string) string {
 	return "/tmp"
 }
 
-// create creates the directory, unless it has already done so. Only this user gets access to the directory.
-// It first removes directories that killed helpers have left behind. It returns an error if the path already
-// exists.
+// create creates the directory, unless an earlier call has done so. Only this user gets access to the directory. It
+// first removes directories that killed helpers have left behind. It returns an error if the path already exists.
 func (d *Dir) create() error {
 	if d.root != nil {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leftovers are files, such as shared memory segments, that remain if ranks do not end regularly. Ranks
-// register such files when they create them (rule PMIX-53).
+// Leftovers are files, such as shared memory segments, that remain if ranks do not end normally. Ranks register such
+// files when they create them (rule PMIX-53).
 type Leftovers struct {
 	mu     sync.Mutex       // guards byRank
 	byRank map[int][]string // the files that each rank has registered

@@ -16,10 +16,10 @@ import (
 	"remshell/job"
 )
 
-// FreeTimeout is the longest time for removing leftovers (rule PD-17).
+// FreeTimeout is the maximum time for removing leftovers (rule PD-17).
 const FreeTimeout = time.Second
 
-// MaxFreed is the largest number of objects that are removed at the end of a job.
+// MaxFreed is the maximum number of objects that are removed at the end of a job.
 const MaxFreed = 4096
 
 // Free removes the shared memory and the semaphore sets that processes of the job have left behind. All processes of
@@ -122,7 +122,7 @@ func (f file) isSameFile(earlier file) bool {
 	return f.fileNumber == earlier.fileNumber && f.uid == earlier.uid && f.plain && f.createdAt.Equal(earlier.createdAt)
 }
 
-// ignoreGone returns err, or nil if err means that the object does not exist any more.
+// ignoreGone returns err, or nil if err means that the object no longer exists.
 func ignoreGone(err error) error {
 	if err == unix.ENOENT || err == unix.EINVAL || err == unix.EIDRM {
 		return nil

@@ -17,11 +17,11 @@ import (
 // ShmDir is the directory of POSIX shared memory (shm_overview(7)).
 const ShmDir = "/dev/shm"
 
-// ScanTimeout is the longest time for a scan of the job's processes (rule PD-21).
+// ScanTimeout is the maximum time for a scan of the job's processes (rule PD-21).
 const ScanTimeout = 200 * time.Millisecond
 
-// scanPause is the shortest time between two scans. It saves a scan because the end of a job, which needs
-// one, often follows soon after its first failure, which also needs one.
+// scanPause is the shortest time between two scans. It saves a scan, because both the first failure and the end of a
+// job need one, and the end often follows soon.
 const scanPause = time.Second
 
 // maxEntries is the largest number of names in ShmDir that are read. A limit is needed because any user may
@@ -164,7 +164,7 @@ const blockSize = 512
 
 func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
 
-// fileClockNow returns the present time by the clock that the kernel uses for times of files. It may be some
+// fileClockNow returns the current time by the clock that the kernel uses for times of files. It may be some
 // milliseconds behind other clocks.
 func fileClockNow() time.Time {
 	var now unix.Timespec

@@ -23,9 +23,9 @@ type semSet struct {
 // lastUsed returns the time at which a process last used the set.
 func (s semSet) lastUsed() int64 { return max(s.operated, s.changed) }
 
-// madeMeanwhile returns the semaphore sets that processes of a user have created since the job began. Sets
-// that existed before are recognized by their IDs. Their times of change are not used, because these become
-// later when a process sets values. The kernel gives the same ID again only after 2^16 others.
+// madeMeanwhile returns the semaphore sets that processes of a user have created since the job began. Sets that existed
+// before are recognized by their IDs. Their times of change are not used, because they change when a process sets
+// values. The kernel reuses an ID only after 2^16 others.
 func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	for _, s := range all {
 		if s.cuid == uid && s.changed >= b.jobStart.Unix() && !b.setsBefore[s.id] {
@@ -35,10 +35,10 @@ func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	return created
 }
 
-// isOfJob reports whether a semaphore set belongs to this job alone, and to which rank (rule PD-18). pids has
-// the process that last used each semaphore. All of them must be processes of the job whose objects are to be
-// removed, and must have started before the set was last used. At least one must have existed at that time.
-// The last two conditions exclude other processes that had the same PIDs at other times.
+// isOfJob reports whether a semaphore set belongs to this job alone, and to which rank (rule PD-18). pids contains the
+// process that last used each semaphore. All of them must be processes of the job whose objects are to be removed, and
+// must have started before the set was last used. At least one must have existed at that time. The last two conditions
+// exclude other processes that had the same PIDs at other times.
 func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	last, usedLast := s.lastUsed(), false
 	for i, pid := range pids {

@@ -28,7 +28,7 @@ type Process struct {
 	Leader  bool      // it is the rank itself, not a descendant
 }
 
-// A lifetime has a process of the job, and the last time at which the process was known to run.
+// A lifetime contains a process of the job, and the last time at which the process was known to run.
 type lifetime struct {
 	Process
 	lastSeen time.Time
@@ -40,8 +40,8 @@ type heldFile struct {
 	ranks []int // ranks of these processes
 }
 
-// A Tracker records processes of a job on a node, and the files that they hold. The zero value has no records
-// and removes nothing.
+// A Tracker records processes of a job on a node, and the files that they hold. The zero value contains no records and
+// removes nothing.
 type Tracker struct {
 	jobStart      time.Time // no process of the job is older
 	freeAll       bool      // also remove what successful ranks left
@@ -168,7 +168,7 @@ type leftObject[T any] struct {
 	rank   int
 }
 
-// A file has the attributes of a file in /dev/shm.
+// A file holds the attributes of a file in /dev/shm.
 type file struct {
 	name string
 	fileNumber
