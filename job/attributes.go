@@ -70,14 +70,14 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 	return nodeset.Value{}
 }
 
-// HasProbedFeature reports whether the node has a network with this label, or a GPU of this vendor. It uses
-// what the helper has found, with the networks that the cluster file adds and without those that it removes.
+// HasProbedFeature reports whether the node has a network with this label, or a GPU of this vendor. It counts what the
+// helper has found and the networks that the cluster file adds, but not the networks that the cluster file removes.
 func (n *Node) HasProbedFeature(feature string) bool {
 	return slices.Contains(n.allNetworks(), feature) || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return string(g.Vendor) == feature })
 }
 
-// allNetworks returns the node's networks in ascending order: those that the helper has found, with the
-// networks that the cluster file adds and without those that it removes.
+// allNetworks returns the node's networks in ascending order. These are the networks that the helper has found and
+// those that the cluster file adds, except those that the cluster file removes.
 func (n *Node) allNetworks() []string {
 	if n.Networks == nil {
 		return n.ProbedAttributes.Networks

@@ -31,7 +31,7 @@ var Verbs = []Verb{VerbStatus, VerbStacks, VerbEnd, VerbSuspend, VerbResume, Ver
 // NewestJob stands for the requesting user's most recently started job.
 const NewestJob ID = "last"
 
-// A JobRef is a job as named on the command line: JOB, or JOB@USER if several users have a job with that ID.
+// A JobRef is a job as named on the command line: JOB, or JOB@USER if several users have a job with the ID JOB.
 type JobRef struct {
 	Job  ID
 	User string // user name or ID; empty: not given

@@ -27,8 +27,8 @@ type HostDiagnosis struct {
 // value means that no fault was found.
 type Defect struct{ Code, Text, Remedy string }
 
-// A NodeDiagnosis contains the results of the tests that a helper makes on its node for --doctor, in addition to
-// those of a Probe.
+// A NodeDiagnosis contains the results of the tests that a helper runs on its node for --doctor, in addition to the
+// results of a Probe.
 type NodeDiagnosis struct {
 	Clock        time.Time // the node's clock when the examination began
 	Address      string    // address by which other nodes reach this one; empty: unknown
@@ -67,7 +67,8 @@ type AdminRules struct {
 // MaxWarnings is the maximum number of warnings that a node reports about its administrator's files.
 const MaxWarnings = 8
 
-// An MPILibrary is the MPI library with which a program is linked. The zero value means that there is none.
+// An MPILibrary is the MPI library with which a program is linked. The zero value means that the program is linked with
+// no MPI library.
 type MPILibrary struct {
 	Family string // the implementation, "MPICH"; empty: no library
 	File   string // its name with symbolic links resolved, which shows the ABI version: "libmpich.so.12.2.2"
@@ -95,7 +96,8 @@ type FileSystem struct {
 	Err         string
 }
 
-// A PeerProbe is the result of a test connection to another host, made as an MPI program would make it.
+// A PeerProbe is the result of a test connection to another host. The connection is made in the way in which an MPI
+// program would make it.
 type PeerProbe struct {
 	Peer  string // the other host
 	Stage string // the step that failed: connect, small (a few bytes), large (64 KiB); empty: none failed

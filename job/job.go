@@ -23,12 +23,12 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// An ID identifies a job. It is unique across launching machines and over time. It has at most 40 bytes of
+// An ID identifies a job. It is unique across launching machines and over time. It consists of at most 40 bytes of
 // [A-Za-z0-9_.-], and is also the KVS name (key-value space) of the job's PMI group.
 type ID string
 
-// GroupName returns the name of one of the job's groups of ranks, as PMI uses it. Group 0 has the ranks of
-// the command line, and its name is the job's ID. Each spawn makes another group, numbered from 1.
+// GroupName returns the name of one of the job's groups of ranks, as PMI uses it. Group 0 consists of the ranks of the
+// command line, and its name is the job's ID. Each spawn creates another group. These groups are numbered from 1.
 func (id ID) GroupName(number int) string {
 	if number == 0 {
 		return string(id)
@@ -333,7 +333,7 @@ func (n Node) SlotCount() int {
 }
 
 // CPUs returns the number of slots of a node for which the user has not given one. It is the number of cores (or
-// hardware threads) without the reserved ones, limited by the CPU quota.
+// hardware threads) without the reserved CPUs, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
 	if n.CPUQuota > 0 {

@@ -12,10 +12,10 @@ import (
 // This file has the types for how a job and its ranks ended.
 
 // Usage is the resource usage of a rank. It includes children for which the rank has waited, and processes that
-// outlived the rank and are known to descend from it. MaxRSS is the largest resident set of any single one of these
-// processes, in bytes. The kernel includes the memory that a process had before its exec, so MaxRSS is never below
-// the helper's resident set. InBlocks and OutBlocks are the numbers of blocks of 512 bytes read from and written to
-// disks (getrusage(2)).
+// outlived the rank and are known to descend from it. MaxRSS is the largest resident set of any one of these processes,
+// in bytes. The kernel includes the memory that a process had before its exec, so MaxRSS is never below the helper's
+// resident set. InBlocks and OutBlocks are the numbers of blocks of 512 bytes read from and written to disks
+// (getrusage(2)).
 type Usage struct {
 	Wall, User, System  time.Duration
 	MaxRSS              int64

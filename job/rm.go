@@ -89,8 +89,8 @@ func (r *RM) Holder() string {
 	return strings.Join(s.Holder.Processes, " or ")
 }
 
-// ID returns an identifier of the allocation, such as "slurm 4711", or "slurm 4711.2" for a step. It has at most
-// 100 printable bytes. ID returns "" if the allocation has no usable identifier.
+// ID returns an identifier of the allocation, such as "slurm 4711", or "slurm 4711.2" for a step. It consists of at
+// most 100 printable bytes. ID returns "" if the allocation has no usable identifier.
 func (r *RM) ID() string {
 	if r == nil || r.Job == "" {
 		return ""

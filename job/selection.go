@@ -72,7 +72,7 @@ func (h HugePages) Capacity(bytes int64) int64 {
 }
 
 // ListedNodes returns the names of the nodes that have a host entry. Only these nodes get ranks. A request also
-// contains the other nodes of the cluster, because these affect the width of a gate and which nodes are neighbors.
+// contains the other nodes of the cluster, because they affect the width of gates, and which nodes are neighbors.
 func (r Request) ListedNodes() map[string]bool {
 	listed := make(map[string]bool)
 	if r.HostEntries == nil {
@@ -86,8 +86,8 @@ func (r Request) ListedNodes() map[string]bool {
 	return listed
 }
 
-// SelectionRules are the cluster file's rules that decide which nodes a job gets, except rules for single nodes.
-// The zero value has no rules.
+// SelectionRules are the cluster file's rules that decide which nodes a job gets, except rules for single nodes. The
+// zero value contains no rules.
 type SelectionRules struct {
 	NodeSetDefaults   nodeset.Level // the default node set
 	MaxDelay          *string       // longest wait for a node set that a user may request; nil: an hour

@@ -10,9 +10,9 @@ import (
 	"remshell/text"
 )
 
-// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain,
-// allow and gang. They restrict jobs in addition to the node's own file, node.toml. The zero value restricts
-// nothing. Each setting has a field. Package config reads and writes the file that contains them.
+// NodeSettings are the run-time settings of a node. Root on the node changes them with mpijob drain, undrain, allow and
+// gang. They restrict jobs in addition to the node's own file, node.toml. The zero value restricts nothing.
+// NodeSettings has one field for each setting. Package config reads and writes the file that contains them.
 type NodeSettings struct {
 	Drain Drain
 	Allow Allow
@@ -154,7 +154,7 @@ func CheckMembers(kind string, names []string) error {
 	return nil
 }
 
-// isLine reports whether a text is valid UTF-8 and has only printable characters.
+// isLine reports whether s is valid UTF-8 and contains only printable characters.
 func isLine(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(c rune) bool { return !unicode.IsPrint(c) })
 }

@@ -29,7 +29,7 @@ func (s StackState) IsKnown() bool {
 	return false
 }
 
-// A StackGroup is a set of threads, of one or several ranks, that have the same stack.
+// A StackGroup is a set of threads that have the same stack. The threads may belong to several ranks.
 type StackGroup struct {
 	Ranks   []int        `json:"ranks"`              // ascending
 	Nodes   []string     `json:"nodes,omitempty"`    // of the ranks; mpiexec adds them

@@ -123,9 +123,9 @@ func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf returns the host entries as indices of candidates. at maps each host of the request to its candidate.
-// If a machine has two names, entries with the second name are used only if no entry has the first name. This
-// matters for a spawn that uses another name of a node than the job does.
+// entriesOf returns the host entries, each as the index of its candidate. at maps each host of the request to its
+// candidate. If a machine has two names, entries with the second name are used only if no entry has the first name.
+// This matters if a spawn refers to a node by a different name than the job does.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {

@@ -49,8 +49,8 @@ func (p problem) hasNodeChoice() bool {
 		slices.ContainsFunc(p.candidates, func(c candidate) bool { return c.Reserve > 0 || c.Flavors != nil })
 }
 
-// setChoiceFor describes the node sets that were considered, and those that were chosen. It returns nil if
-// the request does not mention node sets.
+// setChoiceFor describes the node sets that were considered and the node sets that were chosen. It returns nil if the
+// request does not mention node sets.
 func (p problem) setChoiceFor(found *solution) *job.SetChoice {
 	set := &p.req.NodeSet
 	if set.Policy == "" || found.setChooser == nil {

@@ -197,8 +197,8 @@ func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGr
 	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(entry int) bool { return !in[entry] }), ranks: ranks}
 }
 
-// balanceBySpeed returns those nodes in members that differ least in speed and together can run the ranks.
-// Without --balance it returns all members.
+// balanceBySpeed returns the nodes in members that differ least in speed and can run the ranks together. Without
+// --balance it returns all members.
 func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	if !c.req.Balance || isContiguous(c.req) {
 		return members
@@ -270,9 +270,9 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members are those nodes of
-// the set that are candidates now, or nil if no set of the idle cluster could run the job. If one of the node sets
-// formed for the current cluster has the same members, name is the name of that set.
+// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members are the nodes of the
+// set that are candidates now, or nil if no set of the idle cluster could run the job. If one of the node sets formed
+// for the current cluster has the same members, name is the name of that set.
 func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	idle := c.whenIdle()
 	set, _ := idle.sets.ChooseOne()

@@ -89,8 +89,8 @@ func rankCounts(req job.Request, l placementGroup) []int {
 }
 
 // lineCapacities returns the capacity, in ranks, of each node of the line. The capacity of nodes outside the placement
-// group is 0. If the job has several apps, the capacity of a node is its capacity for the app of which the most ranks
-// fit. Whether all apps fit is checked when ranks are placed.
+// group is 0. If the job has several apps, the largest capacity for any of the apps is used. Whether all apps fit is
+// checked when ranks are placed.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))

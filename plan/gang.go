@@ -36,9 +36,9 @@ func (p problem) solveForGang() (solved problem, found solution, party int, fail
 	return solved, found, 0, failed
 }
 
-// partyOrder returns the parties (numbers of turns of gangs) in the order in which they are tried. It reverses the
-// bits of the numbers, as in 0 2 1 3, so that two gangs have parties that are far apart. A spawn has the party of
-// its job.
+// partyOrder returns the parties (numbers of turns of gangs) in the order in which they are tried. It reverses the bits
+// of the numbers, as in 0 2 1 3, so that two gangs get parties that are far apart. A spawn uses only the party of its
+// job.
 func (p problem) partyOrder() (order []int) {
 	if own := p.req.JobGang; own != nil {
 		return []int{own.Party}

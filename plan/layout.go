@@ -255,9 +255,8 @@ func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	return nil
 }
 
-// refuseOverload returns an error if two ranks would be bound to the same CPU and the user has not allowed
-// that. If the host list gives a node more slots than CPUs, ranks may share CPUs but not be bound to the same
-// ones.
+// refuseOverload returns an error if two ranks would be bound to the same CPU and the user has not allowed that. If the
+// host list gives a node more slots than CPUs, ranks may share CPUs but must not be bound to the same CPUs.
 func (s *placement) refuseOverload() *Error {
 	l := s.layout
 	if l == nil || s.userAllowsSharing() {

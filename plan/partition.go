@@ -7,10 +7,10 @@ import (
 	"remshell/pin"
 )
 
-// Partition divides a machine that has several names marked SeparateNode into separate nodes (rule HOST-8). Each
-// node gets an identity and a part of the cores, in the order of the names. All names without the mark together
-// form one node. If there are fewer cores than nodes, each node has all cores. Each GPU belongs to exactly one
-// node. A second call of Partition changes nothing.
+// Partition divides a machine that has several names marked SeparateNode into separate nodes (rule HOST-8). Each node
+// gets an identity and a part of the cores, in the order of the names. All names without the mark together form one
+// node. If there are fewer cores than nodes, each node gets all cores. Each GPU belongs to exactly one node. A second
+// call of Partition changes nothing.
 func Partition(nodes []job.Node) {
 	machines := make(map[string][]int)
 	for i, n := range nodes {

@@ -318,9 +318,9 @@ func (s *placement) rankCount(a *eligibleNodes) int {
 	return max(1, n)
 }
 
-// ranksInWrittenSlots returns how many ranks fit into the slots that the user has written for a host
-// (HOST:N), even if other jobs use the host's CPUs. It returns 0 if some listed hosts may remain unused,
-// because a host may then have fewer ranks.
+// ranksInWrittenSlots returns how many ranks fit into the slots that the user has written for a host (HOST:N), even if
+// other jobs use the host's CPUs. It returns 0 if some listed hosts may remain unused, because a host may then get
+// fewer ranks.
 func (s *placement) ranksInWrittenSlots(i int, a *eligibleNodes) int {
 	if !s.req.LocalOnly && (!s.req.AllHosts || s.req.SkipUnreachable) {
 		return 0

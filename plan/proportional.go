@@ -77,8 +77,8 @@ func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 }
 
 // proportionalShares returns how many of n further ranks each candidate gets (placement.md 5.4). As a result, the
-// numbers of ranks on the nodes, including ranks of earlier apps, are in proportion to the nodes' sizes. A node
-// that already has more ranks than its share gets none.
+// numbers of ranks on the nodes, including ranks of earlier apps, are proportional to the nodes' sizes. A node that
+// already has more ranks than its share gets none.
 func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []int {
 	open := slices.Clone(a.candidates)
 	for {

@@ -68,8 +68,8 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	return failed
 }
 
-// undrainHint returns how root can make the rejected nodes that are drained available again, as the last part of a
-// hint. It returns "" if no rejected node is drained.
+// undrainHint returns the last part of a hint. It says how root can make drained nodes among the rejected nodes
+// available again. It returns "" if no rejected node is drained.
 func (p problem) undrainHint(rejected []job.Note) string {
 	const most = 4 // names in the hint
 	var drained []string

@@ -18,9 +18,9 @@ type regionAccess struct {
 	mayOpenLater bool   // the job might enter if the sizes of all nodes were known
 }
 
-// gateRequest returns the properties of a job that decide which regions of the cluster the job may use. The CPUs of
-// all apps are added up. If an app has several acceptable numbers of ranks (-soft), the smallest is used. An app
-// without a number of ranks does not count.
+// gateRequest returns the properties of a job that determine which regions of the cluster the job may use. The numbers
+// of CPUs of all apps are added up. If an app has several acceptable numbers of ranks (-soft), the smallest is used. An
+// app without a number of ranks does not count.
 func gateRequest(req job.Request) region.GateRequest {
 	v := region.GateRequest{User: req.User, Class: req.Class}
 	for _, app := range req.Apps {

@@ -25,7 +25,7 @@ type problem struct {
 	closedRegions []job.Note    // the other regions of the domain
 }
 
-// A solution holds the results of those stages of planning that have succeeded.
+// A solution holds the results of the stages of planning that have succeeded.
 type solution struct {
 	usable     [][]bool // by app and candidate
 	rejected   []job.Note
@@ -49,8 +49,7 @@ func (p problem) solve() (solution, *Error) {
 	return found, failed
 }
 
-// excludedCodes are the codes with which nodes are rejected because the user has excluded them with --exclude
-// or --nodetype.
+// excludedCodes are the rejection codes of nodes that the user has excluded with --exclude or --nodetype.
 var excludedCodes = []string{"out", "hardware"}
 
 // refuseUnusedHost returns an error if a job without -n cannot use one of the hosts that the user named
@@ -124,8 +123,8 @@ func (p problem) mayFitWhenIdle() bool {
 	return p.refuseTooFewNodes() == nil && (slices.ContainsFunc(p.entries, unseen) || p.hasSolution())
 }
 
-// mayBeInSet reports whether a candidate may belong to a node set of the request, because the attribute by
-// which node sets are formed is unknown for the candidate.
+// mayBeInSet reports whether a candidate may belong to a node set of the request, because the candidate's value of the
+// attribute that defines the node sets is unknown.
 func (p problem) mayBeInSet(c *candidate) bool {
 	set := &p.req.NodeSet
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()

@@ -31,12 +31,11 @@ The packages, each above those that it imports:
 	kvs, fence    The key-value space, and its exchange between nodes
 	transcript    Recordings of conversations
 
-A request takes this path: messagereader.go cuts it out of the stream, and session.go passes
-it to its PMI version. The PMI version finds the request's table row. It replies from kvs, or
-calls the session (requests.go) for anything that concerns other ranks. The next write sends
-the reply. The client's init selects the PMI version; both use one store and one barrier.
-pmi-wire.md of the specification describes the protocols. Bare section numbers in comments
-are those of pmi-wire.md.
+A request takes this path: messagereader.go cuts it out of the stream, and session.go passes it to its PMI version. The
+PMI version finds the request's table row. It replies from kvs, or calls the session (requests.go) for anything that
+concerns other ranks. The next write sends the reply. The client's init selects the PMI version; both use one store and
+one barrier. pmi-wire.md of the specification describes the protocols. Bare section numbers in comments refer to
+pmi-wire.md.
 
 A job has one group of ranks, and one more for each spawn. A Server serves one group on one
 node. Its ranks share only the published names with other groups. The coordinator serves all

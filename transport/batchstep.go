@@ -95,10 +95,10 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the same
-// part of the batch job share a step. Some hosts get calls of their own: hosts that would be alone in a step,
-// and hosts whose binary has another path or must be sent. For a host that does not belong to the job,
-// groupHosts sends a Result with an error.
+// groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the same part of the
+// batch job share a step. Some hosts get calls of their own: hosts that would be alone in a step, and hosts whose
+// binary is at a different path or must be sent. For a host that does not belong to the job, groupHosts sends a Result
+// with an error.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -232,7 +232,7 @@ func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	return nil
 }
 
-// perHostOption returns the value of -launcher with which the starter is called once for each host.
+// perHostOption returns the value of the option -launcher that makes mpiexec call the starter once for each host.
 func (s *stepAttempt) perHostOption() string { return s.PerHost.System.EachWord() }
 
 // startStarter starts the starter program and sends it the script.

@@ -74,8 +74,8 @@ func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	return s
 }
 
-// stepVariables holds the names of the environment variables by which a batch system tells each task of a step on
-// which host it runs.
+// stepVariables holds the names of the environment variables that a batch system sets to tell each task of a step on
+// which host the task runs.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset
@@ -246,8 +246,8 @@ func buildID(head []byte) string {
 	}
 }
 
-// isPlainID reports whether id has at least 16 bytes and only bytes that are safe in a file name, a shell pattern
-// and an argument.
+// isPlainID reports whether id consists of at least 16 bytes, all of which are safe in a file name, a shell pattern and
+// an argument.
 func isPlainID(id []byte) bool {
 	for _, c := range id {
 		switch {

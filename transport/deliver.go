@@ -77,8 +77,8 @@ func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLin
 	return nil, err
 }
 
-// A delivery is one run of the protocol by which the helper's program is sent to a host and started. The
-// comment of the package describes the protocol.
+// A delivery is one run of the protocol that sends the helper's program to a host and starts it. The comment of the
+// package describes the protocol.
 type delivery struct {
 	*Conn
 	self          HelperBinary

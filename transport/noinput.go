@@ -37,8 +37,8 @@ func silentSay() string {
 	return `case "$1 ${2-}" in` + cases.String() + " esac"
 }
 
-// silentScript returns the arguments with which /bin/sh on a host starts the helper without printing anything. The
-// helper reads the token from its input.
+// silentScript returns the arguments that make /bin/sh on a host start the helper without printing anything. The helper
+// reads the token from its input.
 func (s HelperBinary) silentScript(host, token string) []string {
 	s.silent, s.delivery = true, "never"
 	s.silentArgs = quote(host) + " '' <<'_RS_TOKEN'\n" + token + "_RS_TOKEN"

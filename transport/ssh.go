@@ -29,8 +29,8 @@ func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }
 
-// Route returns the address, port, user and jump hosts by which a host is reached. It leaves out an address
-// that is equal to the host's name, so that hosts which are reached in the same way have equal texts (rule
+// Route returns the address, port, user and jump hosts that are used to reach a host. It leaves out an address that is
+// equal to the host's name, so that the result is the same for all hosts that are reached in the same way (rule
 // DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
 	t, err := s.target(context.Background(), host)
@@ -47,7 +47,7 @@ func (s *SSH) Route(host Host) (string, error) {
 	return text + " as " + t.User + routeText(t), nil
 }
 
-// routeText returns a phrase about the proxy command or jump hosts of a target.
+// routeText returns a phrase that describes the proxy command or jump hosts of a target.
 func routeText(t sshx.Target) string {
 	if t.ProxyCommand != "" {
 		return " through " + t.ProxyCommand

@@ -67,10 +67,9 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	return &Conn{connState: &connState{rw: rw, side: self, in: newInput(rw)}}
 }
 
-// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close
-// does not close the stream, so that code of an earlier attempt (one run of all ranks) cannot interfere.
-// Messages that were sent by c are written before those of the successor. Only one goroutine may call Recv,
-// on either Conn.
+// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close does not
+// close the stream, so that code of an earlier attempt (one run of all ranks) cannot interfere. Messages sent by c are
+// written before messages sent by the successor. Only one goroutine may call Recv, on either Conn.
 func (c *Conn) Successor() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +104,8 @@ func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// shareFrameFrom is the minimum size in bytes for which SendFrame does not copy a Frame. The result of a fence with
-// 1,000 nodes has some MiB for each node, and a copy for each node would need a thousand times that.
+// shareFrameFrom is the minimum size in bytes for which SendFrame does not copy a Frame. The result of a fence of 1,000
+// nodes may be several MiB in size, and a copy for each node would need a thousand times as much memory.
 const shareFrameFrom = 16 << 10
 
 // SendFrame sends a message that is already encoded. f must not change afterwards.

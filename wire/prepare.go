@@ -75,7 +75,7 @@ func (g *Group) fields(c *Codec) {
 	c.Num(&g.NodeCount, SizeRange)
 }
 
-// A GroupNode describes the part of a group that runs on a node.
+// A GroupNode describes one node of a group.
 type GroupNode struct {
 	Index         int    // index among the nodes of the group
 	OnlyNode      bool   // the job has no other node

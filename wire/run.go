@@ -43,7 +43,7 @@ const Window = 64 << 10
 // A Stream is one of the three standard streams of a rank.
 type Stream int
 
-// These are the standard streams of a rank. The number of each stream is that of its file descriptor.
+// These are the standard streams of a rank. The number of each stream is the number of its file descriptor.
 const (
 	Stdin Stream = iota
 	Stdout

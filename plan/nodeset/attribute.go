@@ -42,7 +42,7 @@ type Kind struct {
 	Probed  bool              // the value comes from a probe; it is unknown for a node that is down
 }
 
-// builtIn lists the kinds of those attributes that every cluster has.
+// builtIn contains the kinds of the attributes that every cluster has.
 var builtIn = map[string]Kind{
 	Feature:   {},
 	ProcSpeed: {Numeric: true, Probed: true, Units: map[string]Number{"": oneUnit, "MHZ": oneUnit, "GHZ": 1000 * oneUnit}},

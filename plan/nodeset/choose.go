@@ -45,8 +45,8 @@ func (c *Chooser) capacityOf(members []int) (capacity int) {
 	return capacity
 }
 
-// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and those members of the set that the job may
-// use. If no set can run the job, set is -1.
+// ChooseOne returns the set that the policy ONEOF or FIRSTOF chooses, and the members of the set that the job may use.
+// If no set can run the job, set is -1.
 func (c *Chooser) ChooseOne() (set int, members []int) {
 	if c.Policy == FirstOf || c.Priority == FirstFit {
 		if set = slices.IndexFunc(c.indices(), c.SetFits); set < 0 {

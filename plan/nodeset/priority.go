@@ -49,8 +49,8 @@ func (c *Chooser) rate(set int) setRating {
 	return r
 }
 
-// slowestSpeed returns the lowest speed among those members of the set that have capacity. It returns 0 if the
-// speed is unknown.
+// slowestSpeed returns the lowest speed among the members of the set that have capacity. It returns 0 if the speed is
+// unknown.
 func (c *Chooser) slowestSpeed(set int) (slowest Number) {
 	for _, i := range c.Sets[set].Members {
 		if n := &c.Nodes[i]; n.Capacity > 0 && (slowest == 0 || n.Speed < slowest) {
@@ -98,8 +98,8 @@ type speedLoss struct {
 	first, last Number  // slowest and fastest speed of the nodes used
 }
 
-// speedLossOf computes the lost speed for a node set with the given members. It fills those members that have
-// capacity, slowest first, until all ranks are placed.
+// speedLossOf computes the lost speed for a node set with the given members. It fills the members that have capacity,
+// slowest first, until all ranks are placed.
 func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	if c.Attribute != ProcSpeed {
 		members = slices.Clone(members)

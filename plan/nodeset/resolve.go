@@ -95,7 +95,7 @@ type levelValue[T any] struct {
 }
 
 // levelValues parses the values that all sources have for one modifier, and returns them in descending order of
-// precedence. It checks all values, except those of variables if a flag gives a value.
+// precedence. It checks all values. As an exception, it does not check values of variables if a flag gives a value.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {
@@ -116,8 +116,8 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 	return all, nil
 }
 
-// suitableValues returns those values of a modifier that are possible for the request. mismatch returns "" for a
-// possible value, and otherwise a phrase that says what is allowed.
+// suitableValues returns the values of a modifier that are possible for the request. mismatch returns "" for a possible
+// value, and otherwise a phrase that says what is allowed.
 func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) string) (suitable []levelValue[T], err error) {
 	for _, v := range all {
 		allowed := mismatch(v.value)

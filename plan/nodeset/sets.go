@@ -18,7 +18,7 @@ type Node struct {
 	Affinity int // -1 to avoid, 0, or 1 to prefer
 }
 
-// A Set is a node set. Its nodes have a label in common, or numbers in the same range.
+// A Set is a node set. Its nodes share a label, or have numbers in the same range.
 type Set struct {
 	Name     string
 	Members  []int // indices into the nodes; sorted by number, if numeric, else by index
@@ -183,9 +183,9 @@ func labelSets(s Setting, nodes []Node) []Set {
 	return sets
 }
 
-// labelNames returns the labels of the sets, in order. If the request has a list, these are its labels; a
-// pattern stands for all labels that match it. Without a list, these are all labels of the nodes in natural
-// order.
+// labelNames returns the labels of the sets, in the order of the sets. If the request has a list, these are the labels
+// in the list; a pattern stands for all labels that match it. Without a list, these are all labels of the nodes, in
+// natural order.
 func (s *Setting) labelNames(spelling map[string]string) []string {
 	if s.List == nil {
 		return slices.SortedFunc(maps.Values(spelling), hostlist.Compare)

@@ -29,7 +29,7 @@ const OutsideDomain = -1
 // applications (ap).
 var flavors = []string{"os", "su", "ap"}
 
-// Signature returns the flavors of a node as one text, in the order os, su, ap. If the node has no flavors, it
+// Signature returns the flavors of a node as one string, in the order os, su, ap. If the node has no flavors, it
 // returns "ap".
 func Signature(nodeFlavors []string) string {
 	if nodeFlavors == nil {
@@ -42,8 +42,8 @@ func Signature(nodeFlavors []string) string {
 // "ap" or no flavors at all.
 func RunsRanks(flavors []string) bool { return flavors == nil || slices.Contains(flavors, "ap") }
 
-// A Domain is the ordered list of those regions of a cluster in which jobs run. The zero value means that the
-// cluster has no regions.
+// A Domain is the ordered list of the regions of a cluster in which jobs run. The zero value means that the cluster has
+// no regions.
 type Domain struct {
 	regions           []job.Region   // in the order of the domain
 	names             []string       // of all regions, in the order of the file

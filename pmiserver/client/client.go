@@ -10,8 +10,8 @@ load generators use it.
 	c.Barrier()
 	c.Finalize()
 
-The client is as strict as the strictest real one: it accepts a reply only if the reply begins with
-the expected command. It has no timeouts. Only one goroutine may use it.
+The client is as strict as the strictest real client: it accepts a reply only if the reply begins with the expected
+command. It has no timeouts. Only one goroutine may use it.
 */
 package client
 
@@ -192,9 +192,9 @@ func (c *Client) Barrier() error {
 	return err
 }
 
-// Exchange makes the same requests as MPI_Init does: each rank puts a key with the value card, all ranks
-// enter a barrier, and each rank gets the keys of all ranks. All ranks of the group must call it, and their
-// cards must have the same length.
+// Exchange sends the same requests as MPI_Init does: each rank puts a key with the value card, all ranks enter a
+// barrier, and each rank gets the keys of all ranks. All ranks of the group must call it, and their cards must have the
+// same length.
 func (c *Client) Exchange(rank, size int, card string) error {
 	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
 		return err

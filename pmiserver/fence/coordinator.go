@@ -96,7 +96,7 @@ func (c *Coordinator) RemoveGroup(name string) {
 	}
 }
 
-// Fail makes all fences fail with err, both those in progress and all later ones.
+// Fail makes all fences fail with err: the fences in progress and all later fences.
 func (c *Coordinator) Fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -158,7 +158,7 @@ func ParseID(text string) (ID, error) {
 	return id, nil
 }
 
-// A part has those members of a fence that belong to one group. If it has no ranges, these are all ranks of
+// A part contains the members of a fence that belong to one group. If it has no ranges, the members are all ranks of
 // the group.
 type part struct {
 	group  string

@@ -119,10 +119,10 @@ func (l *Local) NextNumber(rank int) int {
 	return l.number - l.member(rank).missed
 }
 
-// GiveUp ends the fence with the given number before all members have entered it. It releases the waiting
-// members, and tells them that the fence was given up; members that enter later are released in the same way
-// at once. If all local members have already entered, the decision is left to the other nodes. If the fence
-// has completed, GiveUp does nothing.
+// GiveUp ends the fence with the given number before all members have entered it. It releases the waiting members, and
+// tells them that the fence was given up; members that enter later are released at once in the same way. If all local
+// members have already entered, the decision is left to the other nodes. If the fence has completed, GiveUp does
+// nothing.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()
 	if l.closed || number != l.number {

@@ -19,8 +19,8 @@ type Rank struct {
 	Number int // in the group
 }
 
-// String returns the number of the rank. In a spawned group, the number of the group comes first, as in
-// "1:0". Names of groups are those of job.ID.GroupName.
+// String returns the number of the rank. In a spawned group, the number of the group comes first, as in "1:0". Names of
+// groups are in the form of job.ID.GroupName.
 func (r Rank) String() string {
 	number := strconv.Itoa(r.Number)
 	if _, group, spawned := strings.Cut(r.Group, "_"); spawned {

@@ -1,6 +1,6 @@
 // Package pmi1 implements PMI-1, which all MPI libraries of the MPICH family use. A request is a line "cmd=NAME
 // key=value ...", and gets a reply. pmi-wire.md of the specification describes the protocol. Section numbers in
-// comments are those of pmi-wire.md.
+// comments refer to pmi-wire.md.
 package pmi1
 
 import (
@@ -259,8 +259,8 @@ func (c *Conversation) abort() {
 func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
 func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
 
-// getByIndex handles the request getbyidx, by which a client iterates over the keys. The list of keys is the
-// one that existed when the client requested index 0.
+// getByIndex handles the request getbyidx, by which a client iterates over the keys. The list of keys is kept as it was
+// when the client requested index 0.
 func (c *Conversation) getByIndex() {
 	index, ok := c.fields.Number("idx")
 	switch {

@@ -1,6 +1,6 @@
 // Package pmi2 implements PMI-2, to which a client may switch from PMI-1. A message is a frame: a length and a body
-// "cmd=NAME;key=value;...". pmi-wire.md of the specification describes the protocol. Section numbers in comments are
-// those of pmi-wire.md.
+// "cmd=NAME;key=value;...". pmi-wire.md of the specification describes the protocol. Section numbers in comments refer
+// to pmi-wire.md.
 package pmi2
 
 import (

@@ -120,8 +120,7 @@ func (c *client) readMessage() error {
 	return nil
 }
 
-// maxFirstAlloc is the maximum number of bytes that are allocated for a message of which only the header has
-// arrived.
+// maxFirstAlloc is the maximum number of bytes that are allocated for a message before its body has arrived.
 const maxFirstAlloc = 64 << 10
 
 // readBody reads size bytes. It allocates at most maxFirstAlloc bytes at first, and more as bytes arrive.

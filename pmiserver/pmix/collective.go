@@ -350,8 +350,8 @@ func (m *collective) releaseParticipant(i int, givenUp bool) {
 	}
 }
 
-// replyCompleted tells a client that all processes have entered the fence. After a connect, the reply also
-// contains the job info of the other groups, for which mpiexec may have to be asked (rule PMIX-45).
+// replyCompleted tells a client that all processes have entered the fence. After a connect, the reply also contains the
+// job info of the other groups, which may have to be requested from mpiexec (rule PMIX-45).
 func (m *collective) replyCompleted(done fenceCall) {
 	switch m.key.kind.WithoutTag() {
 	case fence.Connect:
@@ -406,8 +406,8 @@ func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	return append(blob, bytes...)
 }
 
-// A byteRange is a part of the data that a rank has committed for other nodes. Its first byte has the offset
-// from in all data of the rank.
+// A byteRange is a part of the data that a rank has committed for other nodes. from is the offset of its first byte in
+// all data of the rank.
 type byteRange struct {
 	from  int
 	bytes []byte

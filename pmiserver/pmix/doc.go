@@ -38,8 +38,8 @@ can guess. Then it sends requests, and the replies may come in any order.
 	procset.go     canonical form of a set of processes
 	outbox.go      queue of messages to a client
 
-Packages bfrops and message encode and decode messages; package jobinfo builds the job info of a group. All three do no
-input or output. This package starts and ends no processes. It reports to Events, and the supervision of the job decides
-what happens.
+Packages bfrops and message encode and decode messages; package jobinfo builds the job info of a group. None of the
+three performs I/O. This package starts and ends no processes. It reports to Events, and the supervision of the job
+decides what happens.
 */
 package pmix

@@ -42,8 +42,8 @@ type fetch struct {
 	waiting  getQueue
 }
 
-// getFromNode replies with the data of a rank of another node. If this node does not have the data, it
-// requests them from the other node.
+// getFromNode replies with the data of a rank of another node. If this node does not have the data, it requests the
+// data from the other node.
 func (c *client) getFromNode(q requestInfo, g *group, r *message.Get) {
 	rank, timeout := int(r.Rank), getTimeoutOf(r.Options)
 	if data := g.knownPairs(rank, r.Key); data != nil {

@@ -85,7 +85,7 @@ func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	})
 }
 
-// handleUnpublish removes names from the table. It is no error if the table does not contain a name.
+// handleUnpublish removes names from the table. It is not an error if the table does not contain a name.
 func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {

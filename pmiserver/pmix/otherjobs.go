@@ -247,8 +247,8 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 	return groups, nil
 }
 
-// announceJob publishes the name by which other jobs see that this job has not ended. It is no error if
-// another node has already published the name.
+// announceJob publishes the name that shows other jobs that this job has not ended. It is not an error if another node
+// has already published the name.
 func (s *Server) announceJob(ctx context.Context, job string) error {
 	_, err := s.Names.Publish(ctx, presenceOf(job), Name{Port: "here"})
 	s.announced.Store(err == nil)
@@ -278,9 +278,9 @@ func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 	return text, err
 }
 
-// watchJob watches the name by which another job shows that it has not ended. It calls end with errJobEnded when the
-// name has disappeared, or has not appeared within joinWithin. After that, or when ctx ends, it returns. seen is true
-// if the name has already appeared.
+// watchJob watches the name that another job publishes to show that it has not ended. It calls end with errJobEnded
+// when the name has disappeared, or has not appeared within joinWithin. After that, or when ctx ends, it returns. seen
+// is true if the name has already appeared.
 func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(error)) {
 	began, missed := time.Now(), 0
 	for {

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// maxQueued is the maximum number of bytes that may be queued for those clients of one rank that do not read (rule
+// maxQueued is the maximum number of bytes that may be queued for the clients of one rank that do not read (rule
 // PMIX-24).
 const maxQueued = 64 << 20
 

@@ -100,7 +100,7 @@ func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	c.reply(q, fmt.Sprintf("%d told", len(results)), message.AppendQueryResult(message.NewReply(q.tag), results))
 }
 
-// queryAnswers are the values of the keys that a query may contain. The only process sets are those of MPI
+// queryAnswers are the values of the keys that a query may contain. The only process sets are the process sets of MPI
 // itself.
 var queryAnswers = map[string]bfrops.Value{
 	"pmix.qry.psetnum": bfrops.SizeOf(0),

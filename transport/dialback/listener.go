@@ -252,7 +252,7 @@ func (d *Listener) handshake(conn net.Conn) {
 	d.connections <- Connection{host, stream} // never blocks: each host is accepted once
 }
 
-// proofKey returns the key with which the proofs of helpers are computed.
+// proofKey returns the key for computing the proofs of helpers.
 func (d *Listener) proofKey() [32]byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -65,8 +65,8 @@ func secretKey(token [32]byte, secret string) (key [32]byte) {
 	return key
 }
 
-// connectionMAC returns the MAC by which a helper proves that it has the token. The MAC depends on the connection
-// and the host, so that it is invalid on any other connection.
+// connectionMAC returns the MAC that proves that a helper has the token. The MAC depends on the connection and the
+// host, so that it is invalid on any other connection.
 func connectionMAC(token [32]byte, state tls.ConnectionState, host string) (mac [sha256.Size]byte, err error) {
 	secret, err := state.ExportKeyingMaterial(exporterLabel, nil, 32)
 	if err != nil {

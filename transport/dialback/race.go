@@ -116,7 +116,7 @@ func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address n
 	r.ended <- raceResult{at: at, stream: stream}
 }
 
-// explain returns the error to report for an address. err is the error with which connecting failed.
+// explain returns the error to report for an address. err is the error that connecting returned.
 func (c dialer) explain(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

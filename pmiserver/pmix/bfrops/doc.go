@@ -5,7 +5,6 @@
 //	pack    = count:int32 element*count
 //	element = the encoding of a type, see elementSizes
 //
-// Fields inside an element have no count. A Reader decodes a message
-// pack by pack; the Append functions encode packs. The package does not know the meaning of messages,
-// and does no input or output.
+// Fields inside an element have no count. A Reader decodes a message pack by pack; the Append functions encode packs.
+// The package does not know the meaning of messages, and performs no I/O.
 package bfrops

@@ -85,8 +85,8 @@ const native = "native"
 // maxField is the maximum size in bytes of a string in a handshake.
 const maxField = 255
 
-// A handshakeReader reads the fields of a handshake. Strings in a handshake end with a zero byte, unlike
-// strings in other messages, which have a length. After the end of the data it returns zeros.
+// A handshakeReader reads the fields of a handshake. Strings in a handshake end with a zero byte, unlike strings in
+// other messages, which begin with their length. After the end of the data it returns zeros.
 type handshakeReader struct {
 	rest  []byte
 	short bool

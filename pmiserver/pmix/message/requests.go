@@ -37,7 +37,7 @@ type Commit struct {
 	Parts []CommitPart // empty if nothing was put
 }
 
-// A CommitPart is the part of the committed data that has one scope.
+// A CommitPart is the part of the committed data with one particular scope.
 type CommitPart struct {
 	Scope Scope
 	Pairs []byte   // encoded key-value pairs, as sent

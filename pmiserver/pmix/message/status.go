@@ -19,7 +19,7 @@ const (
 	Duplicate         Status = -53
 )
 
-// ModelDeclared is the event by which a library declares its programming model. It is not delivered to other
+// ModelDeclared is the event that a library sends to declare its programming model. It is not delivered to other
 // processes (pmix-wire.md 6.7).
 const ModelDeclared Status = -147
 

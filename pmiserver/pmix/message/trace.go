@@ -38,8 +38,8 @@ var requestNames = func() map[reflect.Type]string {
 // NameOf returns the command name of a request, such as FENCE.
 func NameOf(r Request) string { return requestNames[reflect.TypeOf(r)] }
 
-// namespaceSecret matches the random digits in a namespace, by which a client authenticates. The expression
-// is compiled when it is first used, because most jobs trace nothing.
+// namespaceSecret matches the random digits in a namespace, which a client uses to authenticate. The expression is
+// compiled when it is first used, because most jobs trace nothing.
 var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
 // HideSecrets replaces the random digits of all namespaces in a text, so that a namespace reads rs-..@1.
@@ -142,7 +142,7 @@ func cutBytes(b []byte, format func([]byte) string) string {
 	return fmt.Sprintf("%s... (%d bytes)", format(b[:maxTracedBytes]), len(b))
 }
 
-// quoteUnlessPlain hides secrets in a word, and puts the word in quotes unless it has only plain characters.
+// quoteUnlessPlain hides secrets in a word, and puts the word in quotes unless it contains only plain characters.
 func quoteUnlessPlain(word string) string {
 	word = HideSecrets(word)
 	if word == "" || len(strconv.Quote(word)) != len(word)+len(`""`) || strings.ContainsAny(word, " =") {
