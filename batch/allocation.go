@@ -219,8 +219,8 @@ func (w Inputs) count(name string) int {
 	return n
 }
 
-// end returns the time that a variable gives in seconds since 1970. It returns the zero time if the variable gives
-// no time.
+// end returns the time that a variable contains in seconds since 1970. It returns the zero time if the variable
+// contains no time.
 func (w Inputs) end(name string) time.Time {
 	if n := w.count(name); n > 0 {
 		return time.Unix(int64(n), 0)

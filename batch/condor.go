@@ -69,8 +69,8 @@ func condorThreads(w Inputs) int {
 	return cpus
 }
 
-// condorSlot returns the number of CPUs of the HTCondor slot on this host, and the variable or file that gives this
-// number.
+// condorSlot returns the number of CPUs of the HTCondor slot on this host. source is the variable or file that contains
+// this number.
 func condorSlot(w Inputs) (cpus int, source string, err error) {
 	source = "_CONDOR_MACHINE_AD"
 	slot, err := w.ad(source, ".machine.ad", "cpus")
@@ -92,8 +92,9 @@ func condorRequest(w Inputs) int {
 	return min(asked["requestcpus"], maxCount)
 }
 
-// ad reads numeric attributes from a ClassAd, which is a description that HTCondor writes into a file for the job.
-// The file is the one that variable names. If variable is not set, the file is called name, in the job's directory.
+// ad reads numeric attributes from a ClassAd, which is a description that HTCondor writes into a file for the job. The
+// environment variable named variable contains the name of the file. If variable is not set, the file is called name,
+// in the job's directory.
 func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
@@ -112,7 +113,7 @@ func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[str
 // startServers is the hint that is printed if the script of a parallel job has not started the SSH servers.
 const startServers = `start the SSH servers of the job first: . "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS`
 
-// A contact is one line of HTCondor's contact file, which gives the address of a node's SSH server.
+// A contact is one line of HTCondor's contact file, which contains the address of a node's SSH server.
 type contact struct {
 	node, port, run int
 	host, user, dir string

@@ -156,8 +156,8 @@ func ranges(text string, limit int) (all []string, err error) {
 	return all, nil
 }
 
-// span parses one number or a range, such as "5" or "05-12". It returns the first and last number, and how many
-// digits the first number has in the text.
+// span parses one number or a range, such as "5" or "05-12". It returns the first number, the last number, and the
+// number of digits of the first number in the text. ok is false if part has another form.
 func span(part string) (first, last, width int, ok bool) {
 	low, high, isRange := strings.Cut(part, "-")
 	if !isRange {
@@ -168,7 +168,8 @@ func span(part string) (first, last, width int, ok bool) {
 	return first, last, len(low), ok1 && ok2
 }
 
-// setSize returns how many numbers an ascending set such as "0-3,8" has. It does not expand the set.
+// setSize returns how many numbers an ascending set such as "0-3,8" has. It does not expand the set. ok is false if
+// text is not such a set.
 func setSize(text string) (size int, ok bool) {
 	next := 0
 	for part := range strings.SplitSeq(text, ",") {
@@ -203,8 +204,8 @@ func nth(text string, i int) int {
 	return -1
 }
 
-// counts expands Slurm's short form of a list with one number for each host: "4(x2),3" stands for 4, 4, 3. A single
-// plain number applies to all hosts.
+// counts expands Slurm's short form of a list with one number for each host: "4(x2),3" means 4, 4, 3. A single plain
+// number applies to all hosts.
 func counts(variable, text string, hosts int) ([]int, error) {
 	var all []int
 	entries := 0 // all, kept or not
@@ -252,8 +253,8 @@ func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }
 
-// countWarnings returns a warning if the number in a variable differs from slots, which is the number of slots in
-// the host list that source gives. Otherwise it returns nil.
+// countWarnings returns a warning if the number in a variable differs from slots, which is the number of slots in the
+// host list from source. Otherwise it returns nil.
 func (w Inputs) countWarnings(variable, source string, slots int) []string {
 	if n := w.count(variable); n > 0 && n != slots {
 		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}

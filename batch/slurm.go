@@ -98,9 +98,9 @@ func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
-// slurmCopies returns how many copies of mpiexec srun has started, such as "3 times", and the command line of srun.
-// It returns empty texts if srun has started only one copy. An mpiexec that is a rank of another mpiexec has no
-// SLURM_PROCID, so it does not count as a copy.
+// slurmCopies returns how many copies of mpiexec srun has started, such as "3 times", and the command line of srun for
+// a message, such as "srun -n 3". It returns empty texts if srun has started only one copy. An mpiexec that is a rank
+// of another mpiexec has no SLURM_PROCID, so it does not count as a copy.
 func slurmCopies(w Inputs) (times, starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
@@ -228,8 +228,8 @@ func groupNames(w Inputs, group int) slurmNames {
 	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
-// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm gives no
-// number of tasks, readSlurmHosts computes it as the CPUs of a host divided by the CPUs of one task.
+// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm does not
+// specify the number of tasks, readSlurmHosts computes it as the CPUs of a host divided by the CPUs of one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hosts, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {
@@ -270,8 +270,8 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	return a, nil
 }
 
-// srun returns the command line that starts a step on one host. It uses the options of Slurm 22.05, without those
-// that an older srun does not know (rules RM-30, RM-32).
+// srun returns the command line that starts a step on one host. It uses the options of Slurm 22.05, except options that
+// an older srun does not know (rules RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }
