@@ -89,8 +89,8 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	return &AdminRules{File: name, NoJobs: p.NoJobs, Users: p.Users, Groups: p.Groups, MaxProcs: p.MaxProcs, Warnings: r.sortedWarnings()}, nil
 }
 
-// A RuleSet holds the restrictions of all files of a node: those of the NodeFile, and then those of the StateFile.
-// A job must satisfy all of them.
+// A RuleSet holds the restrictions of all files of a node: first the NodeFile, and then the StateFile. A job must
+// satisfy all of them.
 type RuleSet []*AdminRules
 
 // ForbidReason returns why a user must not run ranks on this node, or "" if the user may. Root counts as a member

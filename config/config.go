@@ -124,7 +124,7 @@ func Load(name, text string, ids IDs) (*Cluster, error) {
 	return r.cluster, nil
 }
 
-// byLine compares two errors by the line to which they refer.
+// byLine compares two errors by the numbers of their lines.
 func byLine(a, b error) int {
 	var x, y *Error
 	if errors.As(a, &x) && errors.As(b, &y) {

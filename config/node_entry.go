@@ -121,8 +121,8 @@ func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 	return names, true
 }
 
-// expandForNodes expands an expression such as "node[01-16]", which must give one name for each of the entry's
-// nodes.
+// expandForNodes expands an expression such as "node[01-16]", which must expand to one name for each of the entry's
+// nodes. If it does not, expandForNodes adds an error and returns false.
 func (r *reader) expandForNodes(i int, key, expr string, nodes int) ([]string, bool) {
 	names, ok := r.expandNames(i, key, expr)
 	if ok && len(names) != nodes {

@@ -77,7 +77,7 @@ func valueText(value any) string {
 	return "a date"
 }
 
-// parseYesNo parses yes, no, true or false. It returns fallback if value is nil.
+// parseYesNo parses yes, no, true or false. It returns fallback if value is nil. ok is false if value is invalid.
 func parseYesNo(value any, fallback bool) (v, ok bool) {
 	switch v := value.(type) {
 	case nil:
@@ -109,7 +109,7 @@ func (r *reader) readLimit(i int, key string, value any) *int {
 }
 
 // readMembers reads a list of names and numbers of users or groups, or "any". It returns nil for "any". A name that
-// does not exist matches no user, so a list of only such names gives an empty list that is not nil.
+// does not exist matches no user, so the result for a list of only such names is an empty list that is not nil.
 func (r *reader) readMembers(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil

@@ -227,7 +227,7 @@ func (r *reader) readNodeAlloc(f *clusterFile) {
 	}
 }
 
-// readAttributes reads the settings of a [[node]] entry that which-hosts.md 3.1 defines in addition to those of
+// readAttributes reads the settings of a [[node]] entry that which-hosts.md 3.1 defines in addition to the settings of
 // placement.md 1.8.
 func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	t := &keyTable{r: r, line: func(key string) int { return r.lines.lineInNode(i, key) }, keys: map[string]any{
@@ -276,7 +276,7 @@ var reservedAttributes = map[string]string{
 	nodeset.CPUs: "mpiexec detects this attribute on the hosts", nodeset.GPUs: "mpiexec detects this attribute on the hosts", nodeset.GPUModel: "mpiexec detects this attribute on the hosts",
 }
 
-// readOwnAttributes reads those attributes of a [[node]] entry that the cluster file itself defines.
+// readOwnAttributes reads the attributes of a [[node]] entry that the cluster file itself defines.
 func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	if e.Attributes == nil {
 		return
