@@ -9,9 +9,9 @@ import (
 	"remshell/plan/nodeset"
 )
 
-// checkAttributes compares the node's attributes in the cluster file with those measured on the node
-// (which-hosts.md 15). mpiexec forms node sets by the values in the cluster file, so wrong values there put ranks
-// on wrong nodes.
+// checkAttributes compares the node's attributes in the cluster file with the attributes measured on the node
+// (which-hosts.md 15). mpiexec forms node sets from the values in the cluster file, so wrong values there put ranks on
+// the wrong nodes.
 func checkAttributes(c job.HostDiagnosis) (found []Finding) {
 	warn := func(key, configured, measured string) {
 		found = append(found, newFinding(c, Warning, "label", fmt.Sprintf("the cluster file sets %s to %s, but the node reports %s", key, configured, measured), "run mpiexec --display topo, and correct "+key+" in the cluster file"))

@@ -15,8 +15,8 @@ import (
 	"remshell/text"
 )
 
-// These are the values at which warnings begin. They are higher than what MPICH and Open MPI need on a node of
-// ordinary size.
+// --doctor prints a warning for values beyond these limits. They are higher than what MPICH and Open MPI need on a node
+// of ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
 	maxShellTime    = 3 * time.Second
