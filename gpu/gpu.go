@@ -23,7 +23,7 @@ import (
 // A Vendor is the vendor of a GPU. The vendor determines the runtime, and therefore the environment variables.
 type Vendor string
 
-// These are the vendors of GPUs. If a node has equal numbers of GPUs of two vendors, ranks use those of the vendor
+// These are the vendors of GPUs. If a node has equal numbers of GPUs of two vendors, ranks use the GPUs of the vendor
 // that is listed first.
 const (
 	NVIDIA Vendor = "nvidia"

@@ -18,8 +18,8 @@ import (
 //	        says by bus; cards or, without ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE, their tiles
 //	        (Level Zero: environment variables; compute-runtime, execution_environment_linux.cpp)
 
-// Variables lists all environment variables that decide which GPUs a process sees. A rank with assigned GPUs gets
-// only those that VisibleEnv returns. AMD's variables are applied one after the other, so a second variable would
+// Variables lists all environment variables that decide which GPUs a process sees. A rank with assigned GPUs gets only
+// the variables that VisibleEnv returns. AMD's variables are applied one after the other, so a second variable would
 // hide GPUs that the first one shows.
 var Variables = []string{
 	"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK",
@@ -95,8 +95,8 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 	return all
 }
 
-// limitByList removes the GPUs of vendor v that the list text does not contain. matches reports whether a word of
-// the list stands for a GPU. at is the index of the GPU among the GPUs of its vendor.
+// limitByList removes the GPUs of vendor v that the list text does not contain. matches reports whether a word of the
+// list refers to a GPU. at is the index of the GPU among the GPUs of its vendor.
 func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, at int, word string) bool) []GPU {
 	mine := ofVendor(v, all)
 	shown := make(map[string]bool)
