@@ -29,7 +29,8 @@ var attrKeys = []attrKey{
 	{[]string{"path"}, attr.setPath},
 }
 
-// attrKeyOf returns the row of attrKeys for a key. It ignores case and treats "-" like "_".
+// attrKeyOf returns the row of attrKeys for a key. It ignores case and treats "-" like "_". known is false if there is
+// no such key.
 func attrKeyOf(key string) (row attrKey, known bool) {
 	key = strings.ReplaceAll(strings.ToLower(key), "-", "_")
 	for _, k := range attrKeys {

@@ -12,7 +12,7 @@ import (
 // maxName is the maximum length of a host name in bytes (RFC 1035, section 2.3.4).
 const maxName = 255
 
-// expand returns the names for which the bracket expression at the bytes [start, end) stands:
+// expand returns the names to which the bracket expression at the bytes [start, end) expands:
 //
 //	node[01-16,20]-[a,b]    groups of numbers, ranges with steps, words
 //
@@ -68,7 +68,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 	return names, nil
 }
 
-// expandGroup returns the texts for which one pair of brackets stands.
+// expandGroup returns the texts to which one pair of brackets expands.
 func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	var all []string
 	for start <= limit {
@@ -87,8 +87,8 @@ func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	return all, nil
 }
 
-// expandItem returns the texts for which one item between commas stands. An item is a number, a word, or a range
-// with an optional step: 20, a, 0-10/2.
+// expandItem returns the texts to which one item between commas expands. An item is a number, a word, or a range with
+// an optional step: 20, a, 0-10/2.
 func (c *cursor) expandItem(start, end int) ([]string, error) {
 	word := c.text[start:end]
 	low, rest, isRange := strings.Cut(word, "-")

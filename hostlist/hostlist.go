@@ -76,8 +76,8 @@ func (e Entry) Label() string {
 	return e.Host
 }
 
-// Parse parses a list of hosts separated by commas, such as the argument of -host. Each error is a SyntaxError that
-// gives origin as the file and a position in expr. A list without a host is an error.
+// Parse parses a list of hosts separated by commas, such as the argument of -host. Each error is a SyntaxError with
+// origin as the file, and with a position in expr. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
@@ -108,12 +108,12 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), check 
 	return p.result()
 }
 
-// Expand returns the host names for which a bracket expression or a list of such expressions stands, such as
-// "node[01-03],gpu1" or the value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
+// Expand expands a bracket expression, or a list of such expressions, to a list of host names. Examples are
+// "node[01-03],gpu1" and the value of SLURM_JOB_NODELIST. Slots, users and exclusions are errors.
 func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
-// ExpandUpTo is like Expand, but returns an error if expr stands for more than limit names. It is used for text
-// from other programs, since a few bytes of such a text may stand for a million names.
+// ExpandUpTo is like Expand, but returns an error if expr expands to more than limit names. It is used for text from
+// other programs, since a few bytes of such a text may expand to a million names.
 func ExpandUpTo(limit int, expr string) ([]string, error) {
 	entries, err := parse(cursor{sourceLine: sourceLine{file: "host list", text: expr}, isList: true}, limit)
 	if err != nil {
@@ -148,7 +148,7 @@ func (p *parser) result() ([]Entry, error) {
 	return p.entries, nil
 }
 
-// parseFile parses the lines of a file. chain lists the files of which each includes the next one. The last file in
+// parseFile parses the lines of a file. chain is a list in which each file includes the next one. The last file in
 // chain is this file.
 func (p *parser) parseFile(name, text string, chain []string) {
 	number := 0

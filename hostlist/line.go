@@ -170,8 +170,8 @@ func (c *cursor) readName(m *hostExpr, start, limit int) (int, error) {
 	return end, err
 }
 
-// parseIPv6 parses an IPv6 address and returns it in the notation of RFC 5952. netip accepts any zone, but here a
-// zone must be an interface name that is safe in a shell.
+// parseIPv6 parses an IPv6 address and returns it in the notation of RFC 5952. It returns false if word is not a valid
+// address. netip accepts any zone, but here a zone must be an interface name that is safe in a shell.
 func parseIPv6(word string) (string, bool) {
 	a, err := netip.ParseAddr(word)
 	if err != nil || !a.Is6() {

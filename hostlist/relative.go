@@ -54,8 +54,8 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 }
 
 // Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a relative
-// entry replace those of the host. "+e" stands for hosts of the allocation that neither this list nor earlierLists
-// name.
+// entry replace the same fields of the host. "+e" stands for hosts of the allocation that neither this list nor
+// earlierLists name.
 func Resolve(list, allocation []Entry, earlierLists ...Entry) ([]Entry, error) {
 	var errs errorList
 	used := make(map[string]bool)
