@@ -68,7 +68,7 @@ func (d *Dir) ReadOthers(isIgnored func(Claim) bool) (OtherClaims, error) {
 	return o, cmp.Or(err, l.readError)
 }
 
-// readOthers does the same as Dir.ReadOthers, and also returns the number of claims.
+// readOthers is like Dir.ReadOthers, but also returns the number of claims that it has summarized.
 func (l *reader) readOthers(isIgnored func(Claim) bool) (o OtherClaims, count int, err error) {
 	var t claimSum
 	me := os.Geteuid()

@@ -133,7 +133,8 @@ func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, er
 	return &PostedFile{old.ID, s}, nil
 }
 
-// writeReply writes a reply to a file and locks the file, but does not give the file its name yet.
+// writeReply writes a reply to a file and locks the file, but does not give the file its name yet. name is the name
+// that the file is to get.
 func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string, err error) {
 	name = kindReply + id
 	if err := errors.Join(checkReplyID(id), checkReply(a), checkOwner(a.UID)); err != nil {
@@ -266,7 +267,7 @@ func (d *Dir) requestingUsers(requests []FoundRequest) (users []int) {
 	return users
 }
 
-// nextRequests returns the requests to handle now: at most one per user in each requestInterval. pause is the time
+// nextRequests chooses the requests to handle now: at most one per user in each requestInterval. pause is the time
 // until the next request may be handled, or 0 if there is none.
 func nextRequests(requests []FoundRequest, users []int, lastTimes map[int]time.Time, now time.Time) (chosen []FoundRequest, pause time.Duration) {
 	for i, a := range requests {

@@ -126,8 +126,8 @@ func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (wa
 	return warning, nil
 }
 
-// waitForLock waits until the entry s is gone or is published again. If it is published again, its holder has
-// seen the entry of this process.
+// waitForLock waits until the entry s is gone or is published again. If it is published again, its holder has seen the
+// entry of this process. If the deadline passes first, gone is false.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, deadline time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)

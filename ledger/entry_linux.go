@@ -241,7 +241,7 @@ func (s *entry) readText(fd, size int) error {
 	return nil
 }
 
-// openFile opens a regular file in a directory for reading.
+// openFile opens a regular file in a directory for reading, and also returns the file's attributes.
 func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error) {
 	fd, err = d.openBelow(dir, name, unix.O_RDONLY)
 	if err != nil {
@@ -270,8 +270,8 @@ func (d *Dir) isAlive(s entry) bool {
 	return alive
 }
 
-// recheck reads the attributes of an entry again. alive is false if the entry does not exist any more or the
-// process that held it is dead.
+// recheck reads the attributes of an entry again and returns the updated entry. alive is false if the entry does not
+// exist any more or the process that held it is dead.
 func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -299,8 +299,8 @@ func createdAt(fd int) int64 {
 	return st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 }
 
-// removeStale removes leftover files of the current user. If the user is root, it removes those of all users.
-// File names are never reused, so a leftover file never becomes valid again. Errors are ignored.
+// removeStale removes leftover files of the current user. If the user is root, it removes the leftover files of all
+// users. File names are never reused, so a leftover file never becomes valid again. Errors are ignored.
 func (l *reader) removeStale(now time.Time) {
 	for _, s := range l.stale {
 		if mayRemove(s.uid) {

@@ -136,8 +136,8 @@ func (e *EvictionResult) addPID(pid int) {
 	e.PIDs = append(e.PIDs, pid)
 }
 
-// signalHolder sends a signal to a process, if the process still holds the entry. It uses a pidfd, so that it
-// cannot signal another process that has meanwhile got the same PID.
+// signalHolder sends a signal to a process, if the process still holds the entry. It uses a pidfd, so that it cannot
+// signal another process that has meanwhile got the same PID. It reports whether it has sent the signal.
 func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -162,9 +162,9 @@ func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	return pids
 }
 
-// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the
-// entry's lock. It stops searching at the time end, because a user may have a thousand processes with a
-// million descriptors each.
+// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's lock. It
+// stops searching at the time end and returns false, because a user may have a thousand processes with a million
+// descriptors each.
 func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.procDir, strconv.Itoa(pid))

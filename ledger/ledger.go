@@ -139,8 +139,8 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// turnCPUs returns the bitmap of CPUs to which a claim is to be added. For a claim of a gang, this is the bitmap of
-// that gang. For any other claim, it is the bitmap of all jobs that are not gangs.
+// turnCPUs returns the bitmap of CPUs to which the CPUs of a claim must be added. For a claim of a gang, this is the
+// bitmap of that gang. For any other claim, it is the bitmap of all jobs that are not gangs.
 func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
 	if c.Gang == nil {
 		return &t.otherCPUs

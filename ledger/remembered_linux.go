@@ -14,8 +14,8 @@ const rememberTime = 10 * time.Minute
 // notesFile is the name of a file with notes, in the user's own ledger directory. Only this user reads it.
 const notesFile = "notes"
 
-// rememberedUsers are notes about other users: those who did not release the decision lock in time, and those
-// whom the current user has overtaken.
+// rememberedUsers are notes about other users: users who did not release the decision lock in time, and users whom the
+// current user has overtaken.
 type rememberedUsers struct {
 	Unresponsive []unresponsive `json:"vain,omitempty"`   // users who held the decision lock too long
 	Overtaken    []overtaken    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)

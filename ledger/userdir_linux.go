@@ -48,7 +48,8 @@ func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 
 func abs(n int) int { return max(n, -n) }
 
-// parseUserDir parses the name of a user directory of this node.
+// parseUserDir parses the name of a user directory. It returns false if name is not the name of a user directory of
+// this node.
 func (d *Dir) parseUserDir(name string) (userDir, bool) {
 	rest, is := strings.CutPrefix(name, d.prefix)
 	digits, _, _ := strings.Cut(rest, ".")
