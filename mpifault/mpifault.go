@@ -38,7 +38,7 @@ const (
 // Finalize is the code of the fault that makes MPI_Finalize hang in MPICH.
 const Finalize = "mpich-finalize"
 
-// table lists the known faults. The version of a library is that of its interface: MPICH 4.0 has 12.2, MPICH 4.1
+// table lists the known faults. The version of a library is the version of its interface: MPICH 4.0 has 12.2, MPICH 4.1
 // has 12.3, MPICH 4.2 has 12.4, and Open MPI 4.1 has 40.30.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
