@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// ParseHosts parses the output of "getent ahosts". Each line has an address, and the first line also has the
-// canonical name. ParseHosts returns each address only once. It leaves out IPv4 addresses in IPv6 form, which
-// ahostsv6 prints.
+// ParseHosts parses the output of "getent ahosts". Each line contains an address, and the first line also contains the
+// canonical name. ParseHosts returns each address only once. It leaves out IPv4 addresses in IPv6 form, which ahostsv6
+// prints.
 func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
