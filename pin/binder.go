@@ -80,8 +80,8 @@ func (t Topology) UsableCPUs() []int {
 	return cpus
 }
 
-// Bind returns the CPUs and memory to which a rank is to be bound. local is the number of the rank on the node, and
-// mine contains the rank's slots.
+// Bind returns the CPUs and memory to which a rank must be bound. local is the number of the rank on the node, and mine
+// contains the rank's slots.
 func (e *Binder) Bind(local int, mine []int) Assignment {
 	switch {
 	case e.bind.Sets != nil:

@@ -67,8 +67,8 @@ func ParseCPURanges(list string) ([]CPURange, error) {
 	return ranges, nil
 }
 
-// parseCPURange parses one item of a list. An item without a prefix has the prefix of the previous item.
-// reason says why the item is invalid, or is empty.
+// parseCPURange parses one item of a list. An item without a prefix has the prefix of the previous item. reason says
+// why the item is invalid. It is empty if the item is valid.
 func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	p = CPURange{KernelNumbers: prefix.KernelNumbers, InPackage: prefix.InPackage, Package: prefix.Package, Last: allNumbers}
 	numbers := item

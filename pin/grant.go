@@ -111,8 +111,8 @@ func parseNumbers(list string, size int) (numbers []bool, count int, err error) 
 	return numbers, count, nil
 }
 
-// socketCores returns the cores in a list of pairs, each of which is a socket and a core. Sockets are
-// numbered in the order of their lowest CPU, and so are the cores of a socket.
+// socketCores returns the set of cores in a list of pairs. Each pair contains a socket number and a core number.
+// Sockets are numbered in the order of their lowest CPU, and so are the cores of a socket.
 func (t Topology) socketCores(list string) (map[int]bool, error) {
 	words := strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ':' })
 	numbers := make([]int, len(words))

@@ -82,7 +82,7 @@ type Qualifiers struct {
 	Threads, NoThread              bool // hwtcpus, corecpus: whether threads or cores count as CPUs
 }
 
-// Choices returns the words with which a value of --map-by may begin. Words in capitals stand for values.
+// Choices returns the words with which a value of --map-by may begin. Words in capitals are placeholders for values.
 func (Mapping) Choices() (words []string) {
 	for _, p := range mappingPolicies {
 		words = append(words, p.word+p.value)
@@ -106,8 +106,8 @@ func MappingHelp() string {
 // ranks.
 func (m Mapping) IsCyclic() bool { return m.policy().turn != nil }
 
-// Turn returns the function that gives the order of nodes in each round (mappingPolicy.turn), for a job whose nodes
-// get ranks in turn. If another option makes the nodes get ranks in turn, the mapping has no such function, and
+// Turn returns the function that determines the order of nodes in each round (mappingPolicy.turn), for a job whose
+// nodes get ranks in turn. If another option makes the nodes get ranks in turn, the mapping has no such function, and
 // Turn returns inOrder.
 func (m Mapping) Turn() func(round, turn, nodes int) int {
 	if p := m.policy(); p.turn != nil {
@@ -137,9 +137,9 @@ func (m *Mapping) UnmarshalText(text []byte) error {
 	return m.readQualifiers(value, rest)
 }
 
-// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. If the value
-// begins with a qualifier, as in ":oversubscribe", the policy is slot, as in Open MPI. A word that abbreviates
-// exactly one kind of hardware object stands for that object, even if the word also abbreviates another policy.
+// findPolicy returns the policy with which a value of --map-by begins, and the rest of the value. If the value begins
+// with a qualifier, as in ":oversubscribe", the policy is slot, as in Open MPI. A word that abbreviates exactly one
+// kind of hardware object means that object, even if the word also abbreviates another policy.
 func findPolicy(value string) (p mappingPolicy, rest string, err error) {
 	head, _, qualified := strings.Cut(value, ":")
 	if head == "" && qualified {
@@ -280,7 +280,7 @@ func (m *Mapping) parseQualifier(text string) error {
 	return nil
 }
 
-// parseCount parses a number from 1 to maxCPU.
+// parseCount parses a number from 1 to maxCPU. It returns false if text is not such a number.
 func parseCount(text string) (int, bool) {
 	n, err := strconv.Atoi(text)
 	return n, err == nil && n >= 1 && n <= maxCPU && text[0] != '+'

@@ -182,8 +182,8 @@ func (b *Binding) parseQualifiers(rest, value string) error {
 	return nil
 }
 
-// parseSets parses sets of CPUs for the ranks of a node, such as "0+2,1+4,3-5", as in Hydra. The numbers are
-// those of the kernel. The word none, which Hydra does not have, leaves a rank unbound.
+// parseSets parses sets of CPUs for the ranks of a node, such as "0+2,1+4,3-5", as in Hydra. The numbers are the
+// kernel's CPU numbers. The word none, which Hydra does not have, leaves a rank unbound.
 func (b *Binding) parseSets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
 		if set == "none" {

@@ -259,8 +259,8 @@ func cpuFile(cpu int, file string) string {
 	return "devices/system/cpu/cpu" + strconv.Itoa(cpu) + "/" + file
 }
 
-// readLine returns the first line of a file, without its line end. It also removes a NUL, which some kernels
-// (5.15, seen on ARM) write after the line.
+// readLine returns the first line of a file, without its line end. It also removes a NUL, which some kernels (5.15,
+// seen on ARM) write after the line. found is false if the file cannot be read.
 func (t sysfsTree) readLine(name string) (text string, found bool) {
 	data, err := fs.ReadFile(t.FS, name)
 	line, _, _ := strings.Cut(string(data), "\n")
