@@ -122,8 +122,8 @@ func CgroupLimits(root fs.FS) (memory, processes int64) {
 	return ownCgroup(root, "memory").smallestLimit("memory.max", "memory.limit_in_bytes"), ownCgroup(root, "pids").smallestLimit("pids.max", "pids.max")
 }
 
-// parseLimit parses a limit of a control group. limited is false if there is no limit. cgroups version 1 writes no
-// limit as a number that is larger than any machine's memory.
+// parseLimit parses a limit of a control group. limited is false if there is no limit. In cgroups version 1, a number
+// that is larger than any machine's memory means that there is no limit.
 func parseLimit(text string) (n int64, limited bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	if err != nil || n < 0 || n > 1<<60 {

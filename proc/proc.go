@@ -117,8 +117,8 @@ func IsExiting(pid int) bool {
 	return fields[0][0] == 'Z' || flags&(pfExiting|pfDumpcore|pfSignaled) != 0
 }
 
-// WithVariable returns the PIDs of the processes whose environment had an assignment, such as "NAME=value", when
-// they started. It leaves out this process, and processes whose environment it cannot read, such as those of other
+// WithVariable returns the PIDs of the processes whose environment contained an assignment, such as "NAME=value", when
+// they started. It leaves out this process, and processes whose environment it cannot read, such as processes of other
 // users.
 func WithVariable(assignment string) []int {
 	var marked []int
