@@ -31,8 +31,8 @@ func (c *Settings) readCPUMap(in Input) error {
 // maxCPUMap is the maximum number of items in a CPU map. It suffices for 65,536 cores, each several times.
 const maxCPUMap = 1 << 20
 
-// ParseCPUMap parses a CPU map such as "0-3,0x8,7-4". If ok is false, bad is the first malformed item as the user
-// wrote it.
+// ParseCPUMap parses a CPU map such as "0-3,0x8,7-4". If the text is malformed, ok is false and bad is the first
+// malformed item as the user wrote it.
 func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	for item := range strings.SplitSeq(text, ",") {
 		if trimBlanks(item) == "" {
@@ -58,8 +58,8 @@ func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	return numbers, "", true
 }
 
-// parseCore parses a number as C's strtol with base 0 does. Blanks and a plus sign may precede the number. The
-// number's prefix determines its base. Nothing may follow the number.
+// parseCore parses a number as C's strtol with base 0 does. Blanks and a plus sign may precede the number. The number's
+// prefix determines its base. If the number is invalid or other text follows it, parseCore returns false.
 func parseCore(text string) (int, bool) {
 	text = strings.TrimPrefix(strings.TrimLeft(text, blanks), "+")
 	base := 10

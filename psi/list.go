@@ -225,7 +225,7 @@ func ShortenList(names []string) []string {
 // isNetworkWord reports whether a word of a host list selects a network instead of a node.
 func isNetworkWord(word string) bool { return strings.HasPrefix(word, "ifhn=") }
 
-// parseID parses a node ID of one to ten digits. Blanks may surround the ID.
+// parseID parses a node ID of one to ten digits. Blanks may surround the ID. It returns false for any other text.
 func parseID(text string) (int, bool) {
 	text = trimBlanks(text)
 	if len(text) > 10 {

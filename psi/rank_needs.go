@@ -33,8 +33,8 @@ func badValue(source, token string, allowed ...string) *Error {
 	return &Error{Code: "bad-value", Source: source, Token: trimBlanks(token), Problem: "bad value", Allowed: allowed}
 }
 
-// readShape reads the exact number of ranks per node (--shape). It returns an error if that number exceeds the
-// maximum, which -ppn gives.
+// readShape reads the exact number of ranks per node (--shape). It returns an error if that number exceeds the maximum
+// that -ppn sets.
 func (c *Settings) readShape(in Input) error {
 	if err := readCount("--shape", in.Flags.Shape, 1, &c.ExactPerNode); err != nil {
 		return err
@@ -67,7 +67,8 @@ func (c *Settings) readNUMA(in Input) error {
 	return nil
 }
 
-// parseNUMAList parses a list of numbers and ranges of NUMA nodes, such as "0,2-3".
+// parseNUMAList parses a list of numbers and ranges of NUMA nodes, such as "0,2-3". It returns false if the list is
+// invalid.
 func parseNUMAList(text string) ([]int, bool) {
 	for item := range strings.SplitSeq(text, ",") {
 		low, high, isRange := strings.Cut(trimBlanks(item), "-")
@@ -128,7 +129,8 @@ func (c *Settings) readMemory(in Input) error {
 	return nil
 }
 
-// cutHugePageRequest splits text into a size and the suffix that requests huge pages.
+// cutHugePageRequest splits text into a size and a suffix. It returns the size, and the request for huge pages that the
+// suffix makes.
 func cutHugePageRequest(text string) (size string, request job.HugePageRequest) {
 	size = strings.TrimRight(text, "hHsS")
 	switch strings.ToLower(text[len(size):]) {
@@ -146,7 +148,8 @@ var memoryUnits = map[string]int64{"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G":
 // maxMemory is the maximum size in bytes that is accepted. No node has so much memory.
 const maxMemory = 1 << 60
 
-// parseBytes parses a size with one of memoryUnits and returns it in bytes. The size must be larger than 0.
+// parseBytes parses a size with one of memoryUnits and returns it in bytes. It returns false if the text is invalid or
+// the size is 0.
 func parseBytes(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "KMGTBkmgtb")
 	unit := strings.ToUpper(text[len(digits):])

@@ -50,8 +50,8 @@ func (c *Settings) readClass(in Input) error {
 	return refusal
 }
 
-// flagOrVariable returns the value of a command-line flag or, if value is nil, of an environment variable. source is
-// the name of the flag or variable that was used. found is false if neither is set.
+// flagOrVariable returns the value of a command-line flag or, if value is nil, of an environment variable. text is that
+// value, and source is the name of the flag or variable that was used. found is false if neither is set.
 func flagOrVariable(in Input, flag string, value *string, variable string) (source, text string, found bool) {
 	if value != nil {
 		return flag, trimBlanks(*value), true

@@ -57,8 +57,8 @@ func (c *Settings) readThreads(in Input) error {
 	return nil
 }
 
-// readFeatures reads the features that each node must have. It returns an error for a feature that the files give
-// to no node, unless probes can find that feature.
+// readFeatures reads the features that each node must have. It returns an error for a feature that no node has
+// according to the files, unless probes can find that feature.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {
@@ -102,7 +102,8 @@ func splitWords(text string) []string {
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || strings.ContainsRune(blanks, r) })
 }
 
-// parseNumber parses a decimal number from minimum to maximum that consists only of digits.
+// parseNumber parses a decimal number from minimum to maximum that consists only of digits. It returns false for any
+// other text.
 func parseNumber(text string, minimum, maximum int) (int, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
