@@ -152,7 +152,7 @@ func (s *State) Snapshot() job.Snapshot {
 	return job.Snapshot{Nodes: nodes, Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
-// digitsValue returns the number that a text of digits stands for. Package psi has already checked the text.
+// digitsValue converts a text of digits to a number. Package psi has already checked the text.
 func digitsValue(digits string) int {
 	n := 0
 	for _, d := range digits {
