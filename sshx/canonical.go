@@ -103,7 +103,8 @@ func (s *hostScope) candidateNames(name string) (names []string, err error) {
 	return names, nil
 }
 
-// lookup looks a name up. target is the canonical name that the look-up returned, or "".
+// lookup looks a name up. target is the canonical name that the look-up returned, or "". found is false if the name
+// does not exist.
 func (s *hostScope) lookup(name string) (target string, found bool, err error) {
 	if err := checkName(name); err != nil {
 		return "", false, err
@@ -155,9 +156,9 @@ func looksLikeAddress(name string) bool {
 	return strings.ContainsAny(name, "%:") || strings.Trim(name, "0123456789.") == ""
 }
 
-// parseAddress parses an address in any form that getaddrinfo(3) accepts. An IPv4 address may have one to
-// four parts, each decimal, octal or hexadecimal. If there are fewer than four, the last part fills the
-// remaining bytes (inet_aton(3)).
+// parseAddress parses an address in any form that getaddrinfo(3) accepts. An IPv4 address may have one to four parts,
+// each decimal, octal or hexadecimal. If there are fewer than four, the last part fills the remaining bytes
+// (inet_aton(3)). It returns false if name is not an address.
 func parseAddress(name string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a, true
@@ -181,7 +182,8 @@ func parseAddress(name string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}), true
 }
 
-// parseNumber parses a number that is decimal, octal or hexadecimal, in C's notation.
+// parseNumber parses a number that is decimal, octal or hexadecimal, in C's notation. It returns false if s is not such
+// a number.
 func parseNumber(s string) (uint64, bool) {
 	base := 10
 	switch lower := strings.ToLower(s); {

@@ -184,7 +184,7 @@ func (r configReader) checkOwner(f *os.File) error {
 }
 
 // parse splits a file into blocks and lines with the ssh_config library. It hides Match and Include lines from the
-// library, which rejects most Match lines and does not say in which included file an error is. It splits values
+// library, which rejects most Match lines and does not report which included file contains an error. It splits values
 // itself, because the library ends values at any '#' and loses quotes between words.
 func (r configReader) parse(name string, data []byte, depth int) (*configFile, error) {
 	lines := strings.Split(string(data), "\n")

@@ -140,7 +140,7 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	return e.withDetails("%s", net.JoinHostPort(a.Unmap().String(), port)).withCause(err)
 }
 
-// innermost returns the innermost wrapped error, which is usually the one of the operating system.
+// innermost returns the innermost wrapped error, which is usually the error of the operating system.
 func innermost(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

@@ -143,7 +143,7 @@ func algorithmName(kind string) string {
 	return "no " + kind + " in common"
 }
 
-// realAlgos returns names without those that are not algorithms and only announce extensions (RFC 8308).
+// realAlgos returns names without the names that only announce extensions and are not algorithms (RFC 8308).
 func realAlgos(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return strings.HasPrefix(name, "ext-info-") || strings.HasPrefix(name, "kex-strict-")

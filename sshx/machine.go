@@ -121,7 +121,7 @@ func hostDatabase(family string) string {
 	return cmp.Or(map[string]string{"inet": "ahostsv4", "inet6": "ahostsv6"}[family], "ahosts")
 }
 
-// lookupCanonical is the implementation of Canonical for machines without the program getent.
+// lookupCanonical implements Canonical for machines without the program getent.
 func lookupCanonical(ctx context.Context, family, host string) (canonical string, found bool, err error) {
 	network := map[string]string{"inet": "ip4", "inet6": "ip6"}[family]
 	if network == "" {

@@ -377,7 +377,7 @@ func (r *resolver) paths(key string, defaults ...string) []string {
 	return list
 }
 
-// path expands "~", environment variables and tokens in a file name. The name "none" gives "".
+// path expands "~", environment variables and tokens in a file name. It returns "" for the name "none".
 func (r *resolver) path(set setting, name string) string {
 	if strings.EqualFold(name, "none") {
 		return ""
@@ -394,7 +394,7 @@ func (r *resolver) path(set setting, name string) string {
 	return rest
 }
 
-// homeOf returns the home directory of a user. An empty user stands for the local user.
+// homeOf returns the home directory of a user. An empty user means the local user.
 func (r *resolver) homeOf(set setting, user string) string {
 	if user == "" {
 		return r.me.Home
@@ -415,8 +415,8 @@ func (r *resolver) expand(set setting, text string) string {
 	return out
 }
 
-// tokensFor returns a function that returns the value of each token (such as %h) for a connection to t
-// (ssh_config(5), TOKENS).
+// tokensFor returns a function that returns the value of a token (such as %h) for a connection to t (ssh_config(5),
+// TOKENS). ok is false if the token is unknown.
 func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	short, _, _ := strings.Cut(s.me.Host, ".")
 	jump := s.firstWord("proxyjump")
@@ -442,8 +442,8 @@ func (s *hostScope) tokensFor(t Target) func(c byte) (text string, ok bool) {
 	}
 }
 
-// token returns the value of a token that depends only on the target. ProxyCommand and ProxyJump allow only
-// such tokens.
+// token returns the value of a token that depends only on the target. ProxyCommand and ProxyJump allow only such
+// tokens. ok is false for any other token.
 func (t Target) token(c byte) (text string, ok bool) {
 	switch c {
 	case 'h':

@@ -50,8 +50,8 @@ type User struct {
 	HomeOf func(user string) string
 }
 
-// tilde returns the directory for which "~" stands in the user's shell, if that is Home. If $HOME is another
-// directory, it returns "".
+// tilde returns the directory that "~" means in the user's shell, if that is Home. If $HOME is another directory, it
+// returns "".
 func (u User) tilde() string {
 	if home := u.getenv("HOME"); home != "" && home != u.Home {
 		return ""
@@ -66,8 +66,7 @@ func (u User) getenv(name string) string {
 	return u.Getenv(name)
 }
 
-// A Target contains everything needed to connect to one host. An empty list or a zero duration stands for the
-// default.
+// A Target contains everything needed to connect to one host. An empty list or a zero duration means the default.
 type Target struct {
 	Alias    string // the name that the user wrote; shown in messages
 	HostName string // host name or address to connect to
@@ -177,7 +176,7 @@ func (t Target) lastJump() Target {
 	return last
 }
 
-// withDefaults returns t with defaults for those fields that Dial needs and that are not set.
+// withDefaults returns t with defaults for all fields that Dial needs and that are not set.
 func (t Target) withDefaults() Target {
 	if t.HostName == "" {
 		t.HostName = t.Alias
@@ -201,8 +200,8 @@ func (t Target) withDefaults() Target {
 	return t
 }
 
-// applyModernDefaults sets those lists of algorithms that the user has not set. No algorithm in these lists uses
-// SHA-1 (rule TRUST-21).
+// applyModernDefaults sets the lists of algorithms that the user has not set. No algorithm in these lists uses SHA-1
+// (rule TRUST-21).
 func (t *Target) applyModernDefaults() {
 	for list, defaults := range map[*[]string]func() []string{
 		&t.Kex: defaultKex, &t.MACs: defaultMACs, &t.PubkeyAlgorithms: defaultPubkeyAlgos, &t.CAAlgorithms: defaultCAAlgos,
