@@ -304,7 +304,8 @@ func (t *frameTable) find(address uint64) *fde {
 	return f
 }
 
-// pair returns entry i of the table: the address at which a function begins, and the address of its FDE.
+// pair returns entry i of the table: the address at which a function begins, and the address of its FDE. ok is false if
+// the table cannot be read.
 func (t *frameTable) pair(i int) (start, at uint64, ok bool) {
 	b := &byteReader{data: t.read(t.first+8*uint64(i), 8)}
 	start, at = b.pointer(0x3b, t.address, t.address), b.pointer(0x3b, t.address, t.address)

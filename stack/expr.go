@@ -133,7 +133,8 @@ func evaluate(code []byte, regs *Registers, mem Memory, pcColumn int, pc uint64,
 	return pop(), !b.failed
 }
 
-// binaryOperation executes an operation on two values. y was the top of the expression's stack, and x was below it.
+// binaryOperation executes an operation on two values. y was the top of the expression's stack, and x was below it. It
+// returns false if the operation is not supported or impossible.
 func binaryOperation(op byte, x, y uint64) (uint64, bool) {
 	is := func(b bool) uint64 {
 		if b {
@@ -185,7 +186,7 @@ func binaryOperation(op byte, x, y uint64) (uint64, bool) {
 // A Memory reads the memory of a process. It fills all of dst with the bytes at address, or returns false.
 type Memory func(address uint64, dst []byte) bool
 
-// word reads a number that takes size bytes, from 1 to 8.
+// word reads a number of size bytes, from 1 to 8. It returns false if the memory cannot be read.
 func (m Memory) word(address uint64, size int) (uint64, bool) {
 	var buf [8]byte
 	if size < 1 || size > 8 || !m(address, buf[:size]) {

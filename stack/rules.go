@@ -31,7 +31,8 @@ type row struct {
 // maxRemembered is the maximum number of rows that DW_CFA_remember_state may save at the same time.
 const maxRemembered = 32
 
-// rowAt executes the call frame instructions of a function up to an address, and returns the row for that address.
+// rowAt executes the call frame instructions of a function up to an address, and returns the row for that address. It
+// returns false if an instruction is invalid.
 func (f *fde) rowAt(address uint64) (r row, ok bool) {
 	x := executor{fde: f, address: address, at: f.begin}
 	if !x.run(f.cie.instructions) {
@@ -60,7 +61,7 @@ func (x *executor) set(register uint64, r rule) {
 	}
 }
 
-// run executes call frame instructions, and stops after those for the wanted address. It returns false if an
+// run executes call frame instructions, and stops after the instructions for the wanted address. It returns false if an
 // instruction is invalid.
 func (x *executor) run(instructions []byte) bool {
 	b := &byteReader{data: instructions}

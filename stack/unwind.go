@@ -89,8 +89,9 @@ func (u *unwinder) locate(pc uint64, exact bool) Address {
 	return a
 }
 
-// step returns the registers of the caller. signal is true if the kernel has made this frame to deliver a signal.
-// In that case the caller's address is that of an instruction, not a return address.
+// step returns the registers of the caller. signal is true if the kernel has made this frame to deliver a signal. In
+// that case the caller's address is the address of an instruction, not a return address. ok is false if the registers
+// cannot be determined.
 func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Registers, signal, ok bool) {
 	if at.Address != 0 {
 		if f := at.Mapping.Image.findFDE(at.Address); f != nil {
@@ -111,7 +112,8 @@ func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Regist
 	return byPointer, false, ok
 }
 
-// apply applies the unwinding rules in r and returns the registers of the caller.
+// apply applies the unwinding rules in r and returns the registers of the caller. ok is false if these cannot be
+// determined.
 func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool) {
 	column := int(min(f.returnAddress, registerCount))
 	evaluateIn := func(code []byte, initial ...uint64) (uint64, bool) {
@@ -177,8 +179,9 @@ func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool
 	return next, true
 }
 
-// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both
-// architectures the frame pointer points to the caller's frame pointer and the return address.
+// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both architectures
+// the frame pointer points to the caller's frame pointer and the return address. ok is false if there are no plausible
+// values at the frame pointer.
 func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 	fp, known := regs.Get(u.arch.fp)
 	if !known || fp == 0 || fp%8 != 0 || fp < regs.value[u.arch.sp] {
@@ -268,7 +271,8 @@ func operandSize(modRM byte) int {
 	return size
 }
 
-// returnFromLeaf returns the registers of the caller of a function that has not changed the stack yet.
+// returnFromLeaf returns the registers of the caller of a function that has not changed the stack yet. signal is always
+// false. ok is false if the return address cannot be read.
 func (u *unwinder) returnFromLeaf(regs Registers) (next Registers, signal, ok bool) {
 	next = regs
 	if u.arch.link >= 0 {

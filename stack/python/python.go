@@ -2,7 +2,7 @@
 Package python reads the Python calls of a thread from the memory of another process that runs CPython. It
 complements package stack. Like that package, it does not use ptrace, and knows nothing about processes.
 
-	mappings --Find--> Runtime    the interpreter, and where its structures have their fields
+	mappings --Find--> Runtime    the interpreter, and where the fields of its structures are
 	   --Calls--> Calls           of one thread, while it is stopped: code objects and instructions
 	   --Locate--> Locations      later: function, file and line
 
