@@ -23,8 +23,9 @@ $run "$@" build/programs/reduce.mpich4 "${seconds}s"
 code=$?
 wait $! && rm -rf "$MPIEXEC_LEDGER" && exit $code`
 
-// pairCases returns cases of two jobs that need the same CPUs at the same time. Each case is compared with
-// --wait, with which one job runs after the other, so that all cases take about a minute.
+// pairCases returns cases of two jobs that need the same CPUs at the same time. Each case is compared with --wait,
+// which makes one job run after the other. A job takes 60 s, or 30 s with --wait, so that two jobs always take about a
+// minute.
 func (b *bench) pairCases() []testCase {
 	pair := func(seconds int, options ...string) []string {
 		return append([]string{"/bin/sh", "-c", pairScript, "sh", b.ours, strconv.Itoa(runtime.NumCPU()), strconv.Itoa(seconds)}, options...)

@@ -118,8 +118,8 @@ func (f *Cluster) keepLoad(h Host, interval time.Duration, end <-chan struct{}) 
 	}
 }
 
-// countThreads returns the number of threads in the PID namespace to which a procfs belongs. active is the number of
-// threads that count toward the kernel's load average (nr_running and nr_uninterruptible). proc is the path of the
+// countThreads returns the number of all threads in the PID namespace to which a procfs belongs. active is the number
+// of threads that count toward the kernel's load average (nr_running and nr_uninterruptible). proc is the path of the
 // procfs.
 func countThreads(proc string) (active, all int) {
 	stats, _ := filepath.Glob(proc + "/[0-9]*/task/*/stat")
