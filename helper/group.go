@@ -46,7 +46,8 @@ func (g *Group) streamWindow() int {
 	return wire.Window
 }
 
-// newGroup prepares the ranks of a group as a Prepare message describes them. It does not start them.
+// newGroup prepares the ranks of a group as a Prepare message describes them. It does not start them. It returns an
+// error if this node cannot run one of the ranks.
 func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
 	g := &Group{Prepare: m, address: s.peerAddress(m), pmiOffers: make(map[int]*pmiOffer)}
 	confined, refused := rank.NewKernelLimits(m.Process.KernelLimits)
@@ -84,8 +85,8 @@ func (s *Session) newGroup(m *wire.Prepare) (*Group, *rank.Error) {
 	return g, nil
 }
 
-// locateProgram finds the working directory, environment and program of a rank. Ranks of the same app context
-// share the results.
+// locateProgram finds the working directory, environment and program of a rank. Ranks of the same app context share the
+// results. It returns an error if the rank cannot run.
 func (s *Session) locateProgram(g *Group, r *Rank, base job.Env, app job.App) *rank.Error {
 	for _, other := range g.ranks {
 		if other.Plan.App == r.Plan.App {

@@ -53,9 +53,9 @@ const guardRecheck = 100 * time.Millisecond
 // guardName is the guard's name in ps. It differs from mpiexec's name, so that pkill mpiexec does not kill the guard.
 const guardName = "remshell"
 
-// startGuard starts a guard, the process that ends the job if mpiexec is killed. If ranks lead sessions, the
-// guard leads one, too. The guard keeps the job's claim, heldClaim, valid as long as it lives. heldClaim may
-// be nil.
+// startGuard starts and returns a guard, the process that ends the job if mpiexec is killed. If ranks lead sessions,
+// the guard leads one, too. The guard keeps the job's claim, heldClaim, valid as long as it lives. heldClaim may be
+// nil.
 func (s *Session) startGuard(heldClaim *ledger.HeldClaim) (guard, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {

@@ -20,8 +20,8 @@ type pmiOffer struct {
 	env []string // environment of the app context, with the PMI variables; nil: not composed yet
 }
 
-// detectPMI chooses the PMI versions that the app context of a rank can use (rule PMIX-2). The rank's program
-// must already be known.
+// detectPMI chooses the PMI versions that the app context of a rank can use (rule PMIX-2). The rank's program must
+// already be known. detectPMI returns an error if the rank must not start.
 func (s *Session) detectPMI(g *Group, r *Rank) *rank.Error {
 	if g.pmiOffers[r.Plan.App] != nil {
 		return nil

@@ -45,10 +45,10 @@ func (g *Group) openRendezvous() (refused *rank.Error) {
 	return nil
 }
 
-// reservePort reserves a free port on host, on which a rank listens later. It binds a socket but does not
-// listen, so no other process can get the port meanwhile (rule TRUST-26). If host is not an address of this
-// node, for example because only other nodes use that address, the port is reserved on all addresses. The
-// caller must close the file to free the port.
+// reservePort reserves and returns a free port on host, on which a rank listens later. It binds a socket but does not
+// listen, so no other process can get the port meanwhile (rule TRUST-26). If host is not an address of this node, for
+// example because only other nodes use that address, the port is reserved on all addresses. The caller must close the
+// file to free the port.
 func reservePort(host string) (*os.File, int, error) {
 	family, own, all := unix.AF_INET, unix.Sockaddr(&unix.SockaddrInet4{}), unix.Sockaddr(&unix.SockaddrInet4{})
 	if at, err := net.ResolveTCPAddr("tcp", net.JoinHostPort(host, "0")); err == nil {

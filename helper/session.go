@@ -189,7 +189,7 @@ passes messages and events to the lifecycle, and perform carries out the actions
 	  no process is left             AwaitPipesClosed, ReportDrained      ProcessesGone, Drained
 	Bye, or NextAttempt              run returns
 
-supervision.md has the table of the lifecycle.
+supervision.md contains the table of the lifecycle.
 */
 func (s *Session) run(ctx context.Context) error {
 	defer close(s.done)

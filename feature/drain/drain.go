@@ -5,8 +5,8 @@ allow and gang. No job starts on a node that is drained.
 	mpijob drain n1 n2 --> Change --> helper on each host, as root there --> probe.ChangeState --> state.toml
 	                <---- Changed ---'
 
-The next start of a job reads state.toml in the same way as node.toml. Package helper/probe has the rules for both
-files, and package config has the format of state.toml.
+The next start of a job reads state.toml in the same way as node.toml. Package helper/probe contains the rules for both
+files, and package config defines the format of state.toml.
 */
 package drain
 

@@ -16,7 +16,7 @@ func attach(j *launch.Job) {
 	})
 }
 
-// maxBacklog is the largest number of bytes that may be queued for a node to which an event is forwarded.
+// maxBacklog is the maximum number of bytes that may be queued for a node to which an event is forwarded.
 const maxBacklog = 64 << 20
 
 // forward forwards an event of a rank to the other nodes that may have receivers for it, and then sends Notified to

@@ -62,8 +62,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Notified) { node.StateOf[openEvents](v).CountReply() })
 }
 
-// checkNotify checks an event that a rank of the node sends to others. It accepts an event of a rank that has
-// exited meanwhile.
+// checkNotify checks an event that a rank of the node sends to others. It accepts an event of a rank that has exited
+// meanwhile. The returned message is nil if mpiexec must ignore the event.
 func checkNotify(v *node.Validator, m *Notify) (wire.Message, error) {
 	g := v.FindGroup(m.Group)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"remshell/wire"
 )
 
-// maxData is the largest number of bytes that a rank may commit for other ranks.
+// maxData is the maximum number of bytes that a rank may commit for other ranks.
 const maxData = 16 << 20
 
 // Fetch requests all data that a rank has committed, as soon as the data includes Key. The sender chooses ID, and the
@@ -83,7 +83,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Fetched) { node.StateOf[openFetches](v).CountReply() })
 }
 
-// checkFetch checks a request for the data that a rank of another node has committed.
+// checkFetch checks a request for the data that a rank of another node has committed. The returned message is nil if
+// mpiexec must ignore the request.
 func checkFetch(v *node.Validator, m *Fetch) (wire.Message, error) {
 	g := v.FindGroup(m.Group)
 	switch {

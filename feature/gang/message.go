@@ -17,7 +17,7 @@ type Competition struct {
 	Slice   time.Duration // length of a slice on the node
 }
 
-// maxJobs is the largest number of jobs in a Competition.
+// maxJobs is the maximum number of jobs in a Competition.
 const maxJobs = 64
 
 // Fields implements wire.Message: it lists the fields that are sent.

@@ -31,7 +31,7 @@ type requests struct {
 	waits waits
 }
 
-// ask sends a request and waits for the reply. It sets the ID of the request.
+// ask sends a request, waits for the reply and returns it. It sets the ID of the request.
 func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, error) {
 	named, err := rpc.Call(ctx, q.Requests, func(id int) *NameRequest {
 		request.ID = id
@@ -54,8 +54,8 @@ func (q *requests) republish(service string, m *NameReply) {
 	}
 }
 
-// await looks up a name, and waits until the name is published (rule PMIX-40). If another rank takes the name
-// first, await continues to wait. It registers with waits before each lookup, so that it misses no
+// await looks up a name, waits until the name is published, and returns the reply (rule PMIX-40). If another rank takes
+// the name first, await continues to wait. It registers with waits before each lookup, so that it misses no
 // publication.
 func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
 	for {
@@ -78,19 +78,22 @@ func (q *requests) await(ctx context.Context, service string) (NameReply, error)
 // pmiNames is the table of names for ranks that use PMI. It implements pmiserver.Names.
 type pmiNames struct{ *requests }
 
-// Publish implements pmiserver.Names: it publishes a port under a service name in mpiexec's table.
+// Publish implements pmiserver.Names: it publishes a port under a service name in mpiexec's table. added is false if
+// the name is already published.
 func (n pmiNames) Publish(ctx context.Context, service, port string) (added bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: port})
 	return m.OK, err
 }
 
-// Lookup implements pmiserver.Names: it looks up the port of a service name in mpiexec's table.
+// Lookup implements pmiserver.Names: it looks up the port of a service name in mpiexec's table. found is false if the
+// name is not published.
 func (n pmiNames) Lookup(ctx context.Context, service string) (port string, found bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
 	return m.Port, m.OK, err
 }
 
-// Unpublish implements pmiserver.Names: it removes a service name from mpiexec's table.
+// Unpublish implements pmiserver.Names: it removes a service name from mpiexec's table. removed is false if the name
+// was not published.
 func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Unpublish, Service: service})
 	return m.OK, err
@@ -99,13 +102,15 @@ func (n pmiNames) Unpublish(ctx context.Context, service string) (removed bool, 
 // pmixNames is the table of names for ranks that use PMIx. It implements pmix.Names.
 type pmixNames struct{ *requests }
 
-// Publish implements pmix.Names: it publishes a value under a name in mpiexec's table.
+// Publish implements pmix.Names: it publishes a value under a name in mpiexec's table. added is false if the name is
+// already published.
 func (n pmixNames) Publish(ctx context.Context, service string, value pmix.Name) (added bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Publish, Service: service, Port: value.Port, Value: value.Value, FirstReadOnly: value.Once})
 	return m.OK, err
 }
 
-// Lookup implements pmix.Names: it looks up the value of a name in mpiexec's table.
+// Lookup implements pmix.Names: it looks up the value of a name in mpiexec's table. found is false if the name is not
+// published.
 func (n pmixNames) Lookup(ctx context.Context, service string) (value pmix.Name, found bool, err error) {
 	m, err := n.ask(ctx, &NameRequest{Op: Lookup, Service: service})
 	return pmix.Name{Port: m.Port, Value: m.Value, Once: m.FirstReadOnly}, m.OK, err

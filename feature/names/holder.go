@@ -35,7 +35,7 @@ type holder struct {
 	held map[string]*ledger.HeldName
 }
 
-// maxHeldNames is the largest number of names that a job may have published at a time (rule TRUST-24).
+// maxHeldNames is the maximum number of names that a job may have published at a time (rule TRUST-24).
 const maxHeldNames = 1024
 
 var errTooManyNames = errors.New("the job has published too many names")

@@ -24,8 +24,8 @@ func attach(j *launch.Job) {
 	j.Hooks.Closing.Add(p.close)
 }
 
-// A table has the names that ranks have published, and the nodes that wait for names. There is one table for
-// each attempt (one run of all ranks).
+// A table contains the names that ranks have published, and the nodes that wait for names. There is one table for each
+// attempt (one run of all ranks).
 type table struct {
 	published pmiserver.NameTable
 	waitingNodes
@@ -37,7 +37,7 @@ type waitingNodes struct {
 	waitCounts map[*launch.Node]int             // by node: how many names it waits for
 }
 
-// maxNameWaits is the largest number of names that a node may wait for (rule TRUST-4).
+// maxNameWaits is the maximum number of names that a node may wait for (rule TRUST-4).
 const maxNameWaits = 1 << 16
 
 var errNameWaits = errors.New("too many ranks wait for names that are not published yet")

@@ -16,7 +16,7 @@ type nameWait struct {
 	ranks     int
 }
 
-// joinName records that one more rank waits for a name.
+// joinName records that one more rank waits for a name, and returns the wait that all these ranks share.
 func (ws *waits) joinName(service string) *nameWait {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

@@ -64,8 +64,8 @@ func hostPrefix() string {
 	return hex.EncodeToString([]byte(name)) + "."
 }
 
-// makeFolder makes the folder at path, which must not exist. Unless keep is set, it first makes a record of
-// the folder.
+// makeFolder makes the folder at path, which must not exist. Unless keep is set, it first makes a record of the folder
+// in one of the roots.
 func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, err error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "scratch", Attach: attach}) }
 
-// maxKeptShown is the largest number of kept folders that mpiexec lists at the end.
+// maxKeptShown is the maximum number of kept folders that mpiexec lists at the end.
 const maxKeptShown = 12
 
 func attach(j *launch.Job) {

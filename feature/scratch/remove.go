@@ -109,8 +109,9 @@ func removeTree(parent int, name string, id identity) error {
 	}
 }
 
-// enter opens a directory to empty it. If the directory belongs to the current user but does not permit
-// access, enter first changes its mode. stat has the attributes of the directory.
+// enter opens a directory to empty it. If the directory belongs to the current user but does not permit access, enter
+// first changes its mode. It returns an error if the directory is on a device other than dev, or is a mount point. stat
+// contains the attributes of the directory.
 func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err error) {
 	path, err := unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -148,9 +149,9 @@ func openAbove(dir int, expected identity) (int, error) {
 	return fd, nil
 }
 
-// emptyDir removes files and empty directories from a directory, except those that have failed. When it finds
-// a directory that is not empty, it returns the name of that directory. It calls fail for each entry that
-// cannot be removed.
+// emptyDir removes files and empty directories from a directory, except those that have failed. When it finds a
+// directory that is not empty, it stops and returns the name of that directory; found is true only in this case. It
+// calls fail for each entry that cannot be removed.
 func emptyDir(dir int, failed map[string]bool, fail func(name string, err error)) (child string, found bool) {
 	unix.Seek(dir, 0, 0)
 	count := len(failed)

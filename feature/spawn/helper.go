@@ -46,7 +46,7 @@ type requester struct {
 // errTooLarge is returned for a spawn request that exceeds a size limit.
 var errTooLarge = errors.New("the spawn request is too large")
 
-// maxFaultBytes is the largest length of Spawn.Fault, in bytes.
+// maxFaultBytes is the maximum length of Spawn.Fault, in bytes.
 const maxFaultBytes = 1 << 10
 
 // Spawn implements spawn.Spawner: it requests that mpiexec start more ranks. For a request that is too large

@@ -28,7 +28,7 @@ import (
 //	hostfile=F  n2 slots=4          --> hosts=n2:4
 //	            n3
 
-// maxInfoBytes is the largest size of an info file or host file, in bytes.
+// maxInfoBytes is the maximum size of an info file or host file, in bytes.
 const maxInfoBytes = 1 << 20
 
 // expandFiles replaces the info keys that name files by the contents of the files, in all commands of a request.
@@ -46,8 +46,8 @@ func expandFiles(commands []spawn.Command, dir string) error {
 	return nil
 }
 
-// expandInfoFile replaces the key "file" by the keys in that file. A key that is also in info keeps its value
-// in info. Each line of the file is KEY = VALUE.
+// expandInfoFile returns info with the key "file" replaced by the keys in that file. A key that is also in info keeps
+// its value in info. Each line of the file is KEY = VALUE.
 func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	var direct []spawn.Pair
 	for _, p := range info {
@@ -83,7 +83,7 @@ func parseInfoFile(text []byte) (read []spawn.Pair, err error) {
 	return read, nil
 }
 
-// expandHostFile replaces an info key that names a host file by the hosts and slots in the file.
+// expandHostFile returns info with the key that names a host file replaced by the hosts and slots in the file.
 func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	for _, p := range info {
 		if p.Key == "hostfile" {

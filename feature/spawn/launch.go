@@ -179,7 +179,8 @@ func (p place) abandon() {
 }
 
 // use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If no nodes were found, err says
-// why, and use refuses the request. lostNodes are nodes outside the job to which the connection was lost.
+// why, and use refuses the request. It returns the event that a group was spawned, if any. lostNodes are nodes outside
+// the job to which the connection was lost.
 func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)

@@ -127,7 +127,7 @@ type inspected struct {
 	late bool // no time was left
 }
 
-// inspectAll opens the files of processes, before the processes are stopped.
+// inspectAll opens the files of processes, before the processes are stopped, and returns the open files.
 func inspectAll(targets []target, images *trace.Images) []inspected {
 	var finder python.Finder
 	all := make([]inspected, len(targets))
@@ -140,7 +140,7 @@ func inspectAll(targets []target, images *trace.Images) []inspected {
 	return all
 }
 
-// maxTracers is the largest number of processes that are traced at a time.
+// maxTracers is the maximum number of processes that are traced at a time.
 const maxTracers = 64
 
 // captureAll traces processes, at most maxTracers of them at a time. Several are traced at a time because the threads
@@ -161,7 +161,7 @@ func captureAll(processes []inspected, deadline time.Time) {
 	tracers.Wait()
 }
 
-// unwind unwinds the threads of a process that was traced.
+// unwind unwinds the threads of a process that was traced, and returns their frames.
 func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 	note := ""
 	if p.err != nil {

@@ -50,7 +50,7 @@ func (m *StackGroups) Fields(c *wire.Codec) {
 	c.Nums(&m.Moved, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
 }
 
-// maxGroupsBytes is the largest size of a StackGroups.
+// maxGroupsBytes is the maximum size of a StackGroups.
 const maxGroupsBytes = 1 << 20
 
 func init() {

@@ -20,8 +20,8 @@ import (
 	"remshell/usererr"
 )
 
-// A fileSet contains the files that a job stages (sends to the nodes). The files stay open, so that the files that are
-// sent are the ones that were checked, even if other files get their names.
+// A fileSet contains the files that a job stages (sends to the nodes). The files stay open, so that mpiexec sends the
+// files that it has checked, even if other files get their names.
 type fileSet struct {
 	staged   []job.StagedFile
 	contents []Content

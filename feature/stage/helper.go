@@ -19,8 +19,7 @@ func init() {
 		RemoveLeftFiles: func(environ []string, _ job.ID) { removeLeftFolders(stagingRoots(environ)) }})
 }
 
-// A staging has the files that mpiexec has sent to this node for the job (--stage). A nil staging has no
-// files.
+// A staging holds the files that mpiexec has sent to this node for the job (--stage). A nil staging has no files.
 type staging struct {
 	session  *helper.Session
 	files    []job.StagedFile

@@ -32,7 +32,7 @@ func (m *StageFiles) Fields(c *wire.Codec) {
 	c.Bool(&m.InPlace)
 }
 
-// MissingFiles is the reply to StageFiles. Files has the indices of the files that the node does not have, in
+// MissingFiles is the reply to StageFiles. Files contains the indices of the files that the node does not have, in
 // ascending order.
 type MissingFiles struct{ Files []int }
 

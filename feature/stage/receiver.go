@@ -53,8 +53,8 @@ type receiver struct {
 	hash     hash.Hash
 }
 
-// maxPieces returns the largest number of chunks that may be queued: as many as mpiexec may send ahead, and a
-// smaller last chunk for each file.
+// maxPieces returns the maximum number of chunks that may be queued: as many as mpiexec may send ahead, and a smaller
+// last chunk for each file.
 func maxPieces(files int) int { return window/chunkSize + files + 1 }
 
 func newReceiver(m *StageFiles, roots []string, send func(wire.Message) error, ready func(*folder, *rank.Error)) *receiver {

@@ -54,7 +54,7 @@ func (n *nodeStates) all() []job.RankState {
 	return all
 }
 
-// stateOf returns the present state of a rank. tree is the tree of all processes of this node.
+// stateOf returns the current state of a rank. tree is the tree of all processes of this node.
 func stateOf(r *helper.Rank, tree proc.Tree) job.RankState {
 	state := job.RankState{Rank: r.Number, Phase: "starting", PMI: r.PMIState()}
 	if r.Exit != nil { // its PID may be another process's by now

@@ -32,8 +32,8 @@ import (
 	"remshell/wire"
 )
 
-// SampledUsage reports the present usage of all processes of the job on the node, and of the processes of
-// each rank that has or had any (rule RM-51).
+// SampledUsage reports the current usage of all processes of the job on the node, and of the processes of each rank
+// that has or had any (rule RM-51).
 type SampledUsage struct {
 	Host  job.UsageSample
 	Ranks []job.RankUsageSample
@@ -93,7 +93,7 @@ type received struct {
 const maxSampleRate = 4
 
 // checkSampled checks a usage sample. The sample may name each started rank once. Samples may arrive only as often as
-// they were requested (rule RM-51).
+// they were requested (rule RM-51). The returned message is nil if mpiexec must ignore the sample.
 func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ type nodeLimits struct {
 	reported   bool       // LimitExceeded was sent
 }
 
-// applyTo reads this node's limits and applies them to a group that is being prepared. It reads them with
-// read, or from their file if read is nil.
+// applyTo reads this node's limits and applies them to a group that is being prepared. It reads them with read, or from
+// their file if read is nil. It returns the reason if the limits cannot be read or applied.
 func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *rank.Error {
 	if read == nil {
 		read = func() (limits.Map, error) { return probe.ReadLimits(config.LimitsFile) }

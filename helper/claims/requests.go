@@ -217,8 +217,9 @@ func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	}()
 }
 
-// awaitReply writes a request into the ledger (the node's directory of claims and requests) and waits for the
-// final reply of the job's owner. Replies by other users who use the same job ID are ignored.
+// awaitReply writes a request into the ledger (the node's directory of claims and requests) and waits for the final
+// reply of the job's owner. If there is no such reply in time, it returns a reply that says why. Replies by other users
+// who use the same job ID are ignored.
 func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wire.ControlReply {
 	refused := func(text string) *wire.ControlReply { return &wire.ControlReply{State: job.ReplyRefused, Text: text} }
 	of := job.Key{Job: a.Job, UID: a.Owner}

@@ -416,7 +416,8 @@ func (s *State) claimed(e Claimed) []any {
 	return []any{PrepareGroup{e, first}}
 }
 
-// releasePrepare cancels a Prepare. mpiexec cancels one if it plans the job again or gives up a spawn.
+// releasePrepare cancels a Prepare, and returns the actions for that. mpiexec cancels a Prepare if it plans the job
+// again or gives up a spawn.
 func (s *State) releasePrepare(name string) (do []any) {
 	if s.preparing[name]--; s.preparing[name] <= 0 {
 		delete(s.preparing, name)
@@ -535,8 +536,9 @@ func (s *State) checkRanksGone() (do []any) {
 	return do
 }
 
-// childEnded handles the end of a child process. While ranks are being started, ends of unknown children are
-// kept in earlyEnds, because an unknown child may be a rank whose Forked event has not arrived yet.
+// childEnded handles the end of a child process, and returns the actions for that. While ranks are being started, ends
+// of unknown children are kept in earlyEnds, because an unknown child may be a rank whose Forked event has not arrived
+// yet.
 func (s *State) childEnded(e ChildEnded) []any {
 	i, is := s.byPID[e.PID]
 	switch {
@@ -588,8 +590,8 @@ func (s *State) reportExit(i int) []any {
 	return append([]any{ReportExit{i, s.connection == Connected}}, s.rankOver(i)...)
 }
 
-// rankOver counts a rank as ended. If all ranks of its group have ended, it forgets the group, because a job
-// may spawn groups for days.
+// rankOver counts a rank as ended, and returns the actions for that. If all ranks of its group have ended, it forgets
+// the group, because a job may spawn groups for days.
 func (s *State) rankOver(i int) []any {
 	g := s.ranks[i].group
 	if g.unfinished--; g.unfinished > 0 {
@@ -604,7 +606,8 @@ func (s *State) rankOver(i int) []any {
 	return []any{EndGroup{i}}
 }
 
-// noProcesses records that no process is left, or that all remaining processes may keep running.
+// noProcesses records that no process is left, or that all remaining processes may keep running. It returns the actions
+// for that.
 func (s *State) noProcesses() []any {
 	if s.work != Busy {
 		return nil
@@ -623,7 +626,8 @@ func (s *State) reportDrained() []any {
 	return []any{ReportDrained{}}
 }
 
-// beginEnding begins to end all processes. If the ending has already begun, it may only shorten its times.
+// beginEnding begins to end all processes, and returns the actions for that. If the ending has already begun, it may
+// only shorten its times.
 func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{StartEnding{}}
@@ -651,7 +655,7 @@ func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []an
 	return do
 }
 
-// nextEndingStep takes the next step of ending the processes, if the time for it has come.
+// nextEndingStep returns the actions of the next step of ending the processes, if the time for that step has come.
 func (s *State) nextEndingStep(now time.Time) []any {
 	if s.ending == NotEnding || now.Before(s.deadline) || s.work != Busy {
 		return nil
@@ -670,8 +674,8 @@ func (s *State) nextEndingStep(now time.Time) []any {
 	return []any{KillAll{}, SetTimer{slowKillInterval}}
 }
 
-// endAttempt ends this attempt (one run of all ranks) if nothing of the job is left on this node. Otherwise
-// mpiexec has broken the protocol, and the helper acts as if the connection were lost.
+// endAttempt ends this attempt (one run of all ranks) if nothing of the job is left on this node, and returns the
+// actions for that. Otherwise mpiexec has broken the protocol, and the helper acts as if the connection were lost.
 func (s *State) endAttempt(now time.Time) []any {
 	if s.work != Drained && s.work != Idle || len(s.preparing) > 0 {
 		return s.mpiexecLost(now)
@@ -680,7 +684,7 @@ func (s *State) endAttempt(now time.Time) []any {
 	return []any{DiscardOutput{}, FailRequests{}}
 }
 
-// mpiexecLost ends the job because the connection is lost.
+// mpiexecLost returns the actions that end the job because the connection is lost.
 func (s *State) mpiexecLost(now time.Time) []any {
 	s.connection = Disconnected
 	return append([]any{DiscardOutput{}, FailRequests{}}, s.beginEnding(0, s.lastGrace(), now)...)

@@ -9,7 +9,8 @@ import (
 
 // This file has the decisions about stopping, continuing and signaling ranks.
 
-// setHold adds or removes a reason to keep the ranks stopped. It does nothing once the job is being ended.
+// setHold adds or removes a reason to keep the ranks stopped, and returns the actions for that. It does nothing once
+// the job is being ended.
 func (s *State) setHold(e Hold) []any {
 	if s.ending != NotEnding || s.connection != Connected || !e.Why.IsKnown() {
 		return nil
@@ -26,11 +27,11 @@ func (s *State) setHold(e Hold) []any {
 // HeldOnlyFor reports whether the given reason is the only one for which the ranks are stopped.
 func (s *State) HeldOnlyFor(reason job.Hold) bool { return len(s.holds) == 1 && s.holds[reason] }
 
-// clearHolds removes all reasons to keep the ranks stopped.
+// clearHolds removes all reasons to keep the ranks stopped, and returns the actions for that.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }
 
-// changeHolds applies a change to the set of reasons to keep the ranks stopped. If that adds the first
-// reason, the ranks are stopped. If that removes the last one, they continue.
+// changeHolds calls do, which changes the set of reasons to keep the ranks stopped, and returns the actions for that.
+// If do adds the first reason, the ranks are stopped. If do removes the last reason, they continue.
 func (s *State) changeHolds(do func()) []any {
 	held := len(s.holds) > 0
 	do()
@@ -49,8 +50,8 @@ const (
 	sigcont = 18
 )
 
-// passSignal passes a user's signal to all running ranks. While stacks are being gathered, SIGQUIT is
-// delayed, because it kills ranks that do not catch it. SIGCONT is ignored while there is a reason to keep
+// passSignal returns the actions that send a user's signal to all running ranks. While stacks are being gathered,
+// SIGQUIT is delayed, because it kills ranks that do not catch it. SIGCONT is ignored while there is a reason to keep
 // the ranks stopped.
 func (s *State) passSignal(number int) (do []any) {
 	if number == sigcont && len(s.holds) > 0 {

@@ -95,8 +95,8 @@ type cacheKey struct {
 	search  Search
 }
 
-// maxCached is the largest number of Verdicts in the cache. A limit is needed because a job that spawns for
-// days may use any number of programs.
+// maxCached is the maximum number of Verdicts in the cache. A limit is needed because a job that spawns for days may
+// use any number of programs.
 const maxCached = 1024
 
 // NewDetector returns a Detector for programs among these files.

@@ -35,7 +35,7 @@ type loadedObject struct {
 	searchDirs []string
 }
 
-// examineProgram examines a program and all libraries on which it depends.
+// examineProgram examines a program and all libraries on which it depends, and returns what it has found.
 func examineProgram(files Files, f File, program string, env Search) Finding {
 	o, err := readObject(f)
 	if err != nil {

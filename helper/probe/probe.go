@@ -65,9 +65,8 @@ func Node(root fs.FS, environ []string) (job.Probe, error) {
 	}, nil
 }
 
-// batchDaemonAbove returns the name of the nearest process, among pid and its ancestors, that belongs to a
-// batch system (rule RM-45). It returns "" if there is none. It searches only if environ has a variable of a
-// batch system.
+// batchDaemonAbove returns the name of the nearest process, among pid and its ancestors, that belongs to a batch system
+// (rule RM-45). It returns "" if there is none. It searches only if environ contains a variable of a batch system.
 func batchDaemonAbove(root fs.FS, environ []string, pid int) string {
 	if !batch.MayHold(batch.Inputs{Env: job.Variables(environ)}) {
 		return ""

@@ -56,8 +56,8 @@ func (f AdminFiles) ReadRules() (rules config.RuleSet, err error) {
 	return rules, nil
 }
 
-// ReadLimits reads limits for jobs from a file of this node's administrator. The conditions are the same as
-// for AdminFiles.ReadRules.
+// ReadLimits returns the limits for jobs in a file of this node's administrator. The conditions are the same as for
+// AdminFiles.ReadRules.
 func ReadLimits(file string) (limits.Map, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {
@@ -66,8 +66,8 @@ func ReadLimits(file string) (limits.Map, error) {
 	return config.LoadLimits(file, *text)
 }
 
-// ReadAdministrators reads which users may control jobs of others from this node's cluster file, which must
-// belong to root (rule SV-25). Users who are unknown on this node are left out.
+// ReadAdministrators returns the users who may control jobs of other users. It reads them from this node's cluster
+// file, which must belong to root (rule SV-25). Users who are unknown on this node are left out.
 func ReadAdministrators(file string) (uids []int, err error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {

@@ -36,8 +36,8 @@ func ReadState(file string) (job.NodeSettings, error) {
 // opening a FIFO does not block.
 const stateOpenFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
-// parseState reads and parses the file with descriptor fd, and closes it. err is the error of opening the
-// file.
+// parseState reads and parses the file with descriptor fd, closes it, and returns the settings in it. err is the error
+// of opening the file.
 func parseState(fd int, err error, file string) (s job.NodeSettings, _ error) {
 	if err == unix.ELOOP {
 		return s, fmt.Errorf("%s: must be a regular file, not a symbolic link", file)
@@ -99,8 +99,8 @@ func ChangeState(ctx context.Context, file string, change func(job.NodeSettings)
 	return s, nil
 }
 
-// openStateDir opens the folder that contains the StateFile. The folder must belong to root, and no other
-// user may have permission to write to it.
+// openStateDir opens the folder that contains the StateFile, and returns its descriptor. It creates the folder if it is
+// missing. The folder must belong to root, and no other user may have permission to write to it.
 func openStateDir(path string) (int, error) {
 	made := unix.Mkdir(path, 0o755)
 	if made != nil && made != unix.EEXIST {

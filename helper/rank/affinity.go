@@ -55,8 +55,8 @@ func mpolOf(mode pin.MemMode) int {
 	return unix.MPOL_BIND
 }
 
-// A bindingCalls has the system calls that a Binder makes. All of them affect the calling thread. Tests
-// replace them.
+// A bindingCalls contains the system calls that a Binder makes. All of them affect the calling thread. Tests replace
+// them.
 type bindingCalls struct {
 	setCPUs   func(unix.CPUSetDynamic) error
 	getCPUs   func() (unix.CPUSetDynamic, error)

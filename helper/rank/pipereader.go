@@ -102,7 +102,8 @@ func BytesAvailable(fd int) int {
 	return n
 }
 
-// OpenReadEnd opens another read end of the pipe that file belongs to. Other readers are not affected.
+// OpenReadEnd opens another read end of the pipe that file belongs to, and returns its descriptor. Other readers are
+// not affected.
 func OpenReadEnd(file *os.File) (end int, err error) {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -39,8 +39,8 @@ const (
 	minUnlockedAge  = time.Minute
 )
 
-// takeLock takes the lock of a newly created session directory, and writes the name of this host to the lock
-// file.
+// takeLock takes the lock of a newly created session directory, and writes the name of this host to the lock file. It
+// returns the locked file.
 func takeLock(dir *os.Root) (lock *os.File, err error) {
 	lock, err = dir.OpenFile(lockName, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -119,8 +119,8 @@ func listNames(place string) []string {
 	return names
 }
 
-// removeLeftDir removes a session directory of this user whose helper is dead, and the files that are listed
-// in its .cleanup. Other users cannot add files to that list.
+// removeLeftDir removes a session directory of this user whose helper is dead, and the files that are listed in its
+// .cleanup. Other users cannot add files to that list. removed is false if the directory was not removed.
 func removeLeftDir(path string) (removed bool) {
 	dir, err := owndir.Open(path)
 	if err != nil {

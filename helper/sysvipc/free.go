@@ -23,7 +23,7 @@ const FreeTimeout = time.Second
 const MaxFreed = 4096
 
 // Free removes the shared memory and the semaphore sets that processes of the job have left behind. All processes of
-// the job must have ended.
+// the job must have ended. Free returns what it has removed.
 func (b *Tracker) Free() (o FreeResult) {
 	if !b.HasWork() {
 		return o
@@ -53,7 +53,7 @@ func (b *Tracker) Free() (o FreeResult) {
 	return o
 }
 
-// readTable reads a table in /proc/sysvipc.
+// readTable returns a table in /proc/sysvipc, or nil if the kernel does not have the table.
 func readTable(name string) []byte {
 	f, err := os.Open("/proc/sysvipc/" + name)
 	if err != nil {
@@ -64,8 +64,8 @@ func readTable(name string) []byte {
 	return text
 }
 
-// free removes a shared memory segment, unless the segment has changed since it was listed or a process is
-// attached to it.
+// free removes a shared memory segment, unless the segment has changed since it was listed or a process is attached to
+// it. freed is true if the segment was removed.
 func (s sysvSegment) free() (freed bool, err error) {
 	var is unix.SysvShmDesc
 	if _, err := unix.SysvShmCtl(s.id, unix.IPC_STAT, &is); err != nil {

@@ -24,8 +24,8 @@ const ScanTimeout = 200 * time.Millisecond
 // job need one, and the end often follows soon.
 const scanPause = time.Second
 
-// maxEntries is the largest number of names in ShmDir that are read. A limit is needed because any user may
-// create files there.
+// maxEntries is the maximum number of names in ShmDir that are read. A limit is needed because any user may create
+// files there.
 const maxEntries = 1 << 16
 
 // Scan records which files of shared memory are held by processes of the job. all returns these processes. If
@@ -145,7 +145,8 @@ func listFiles(folder string, deadline time.Time) (files []file) {
 	return files
 }
 
-// statFile returns a file's attributes. It follows no link. If path is empty, the file is dir itself.
+// statFile returns a file's attributes, or false if it cannot read them. It follows no link. If path is empty, the file
+// is dir itself.
 func statFile(dir int, path string) (file, bool) {
 	var is unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_UID | unix.STATX_INO | unix.STATX_BTIME | unix.STATX_SIZE | unix.STATX_BLOCKS

@@ -13,8 +13,8 @@ import (
 // NoRank stands for the rank of a process whose rank is unknown.
 const NoRank = -1
 
-// These are the largest numbers of records that a Tracker keeps. Limits are needed because a job may start
-// processes for days.
+// These are the maximum numbers of records that a Tracker keeps. Limits are needed because a job may start processes
+// for days.
 const (
 	maxProcesses = 1 << 16 // processes
 	maxHeldFiles = 1 << 12 // files
@@ -209,7 +209,8 @@ func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) 
 // because containers number processes from 1.
 const minPIDInName = 1000
 
-// rankInName finds the rank whose PID is part of a file's name and that ran when the file was created.
+// rankInName returns the rank whose PID is part of a file's name and that ran when the file was created. It returns
+// false if there is none.
 func (b *Tracker) rankInName(f file) (lifetime, bool) {
 	for digits := range strings.FieldsFuncSeq(f.name, func(r rune) bool { return r < '0' || r > '9' }) {
 		pid, ok := parseNumber(digits, 10)

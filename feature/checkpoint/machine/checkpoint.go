@@ -7,7 +7,7 @@ Only the program knows what its checkpoint contains.
 	  ^                                  |  |
 	  '--- done, late, failed -----------'  '--- the same, before a stop ---> Stopping
 
-The package performs no I/O and reads no clock. doc/supervision.md has the table of its actions.
+The package performs no I/O and reads no clock. doc/supervision.md contains the table of its actions.
 */
 package machine
 
@@ -95,7 +95,7 @@ type State struct {
 	timers        timers
 }
 
-// timers has the times at which Step must handle a Tick. A zero time means never.
+// timers holds the times at which Step must handle a Tick. A zero time means never.
 type timers struct {
 	every     time.Time // --ckpt-every
 	before    time.Time // --ckpt-before
@@ -174,7 +174,7 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	return nil
 }
 
-// startTimers sets the timers when all ranks run.
+// startTimers sets the timers when all ranks have started.
 func (s *State) startTimers(now time.Time) {
 	if s.policy.Every > 0 {
 		s.timers.every = now.Add(s.policy.Every)
@@ -184,8 +184,8 @@ func (s *State) startTimers(now time.Time) {
 	}
 }
 
-// handleWanted handles a request for a checkpoint. There is one checkpoint at a time. All requests made
-// while it is in progress share its result (rule SV-16).
+// handleWanted handles a request for a checkpoint, and returns the actions for it. There is one checkpoint at a time.
+// All requests made while it is in progress share its result (rule SV-16).
 func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	if why := WhyUnsupported(s.policy); why != "" {
 		return []Action{ReplyAll{why}}
@@ -243,8 +243,9 @@ func (s *State) handleTick(now time.Time) (actions []Action) {
 	return actions
 }
 
-// handleTimeout handles a checkpoint that is not complete after the grace time. If mpiexec cannot verify that
-// checkpoints are complete, a timeout is not a failure, unless the job may only be stopped after a complete checkpoint.
+// handleTimeout handles a checkpoint that is not complete after the grace time, and returns the actions for that. If
+// mpiexec cannot verify that checkpoints are complete, a timeout is not a failure, unless the job may only be stopped
+// after a complete checkpoint.
 func (s *State) handleTimeout(now time.Time) []Action {
 	required := s.stopAfter && s.policy.Required
 	if !s.policy.CanVerify() && !required {
@@ -267,8 +268,9 @@ func (s *State) finish(state, reason string, now time.Time) []Action {
 	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), reason)
 }
 
-// afterCheckpoint sends the replies after a checkpoint, however it ended (rule SV-15). It stops the job if a
-// requester has asked for that. With --ckpt-required, the job is stopped only after a complete checkpoint.
+// afterCheckpoint adds to actions those that follow a checkpoint, however it ended, and returns the result (rule
+// SV-15). It adds the replies with the given reason. It also stops the job if a requester has asked for that. With
+// --ckpt-required, the job is stopped only after a complete checkpoint.
 func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{reason})
@@ -282,8 +284,8 @@ func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	return actions
 }
 
-// handleEnd handles the end of the attempt (one run of all ranks), which takes precedence over all other
-// events.
+// handleEnd handles the end of the attempt (one run of all ranks), which takes precedence over all other events. It
+// returns the actions for that.
 func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{"the job ended before the checkpoint was complete"})

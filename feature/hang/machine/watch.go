@@ -51,7 +51,7 @@ func NewWatch(p Policy, nodes []int) *Watch {
 	return w
 }
 
-// AddNode adds a node on which ranks are started. It does nothing if the Watch has the node already.
+// AddNode adds a node on which ranks are started. It does nothing if the Watch already contains the node.
 func (w *Watch) AddNode(key int) {
 	if w.nodes[key] == nil {
 		w.nodes[key] = new(node)

@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// maxShown is the largest number of groups that a text lists, and maxOther the largest number of groups of
-// other threads.
+// maxShown is the maximum number of groups that a text lists, and maxOther the maximum number of groups of other
+// threads.
 const (
 	maxShown = 40
 	maxOther = 20
@@ -94,7 +94,7 @@ func ranksOf(ranks []int) string {
 	return "ranks " + shorten(idset.New(ranks...).String())
 }
 
-// shorten cuts a list of ranks that is too long for a line.
+// shorten returns a list of ranks, cut off if it is too long for a line.
 func shorten(list string) string {
 	const most = 60
 	if len(list) <= most {

@@ -57,7 +57,7 @@ func withoutMiddle(frames []job.StackFrame) []job.StackFrame {
 // Python is the name that frames of Python functions have in place of the name of their ELF file.
 const Python = "Python"
 
-// withoutStart leaves out the callers of main, or of the function of a thread.
+// withoutStart returns frames without the callers of main or of the function of a thread.
 func withoutStart(frames []job.StackFrame) []job.StackFrame {
 	for i, f := range slices.Backward(frames) {
 		if f.Library != Python && (f.Function == "main" || f.Function == "MAIN__" || f.Function == "runtime.main") {
@@ -88,9 +88,9 @@ func isSystem(library string) bool {
 	return false
 }
 
-// callsBack reports whether a library function on the stack has called back into the program. below has the
-// frames of the functions that the library function has called, directly or not. program is the name of the
-// program's ELF file. If the library is linked into the program, callsBack returns false.
+// callsBack reports whether a library function on the stack has called back into the program. below contains the frames
+// of the functions that the library function has called, directly or not. program is the name of the program's ELF
+// file. If the library is linked into the program, callsBack returns false.
 func callsBack(below []job.StackFrame, program, library string) bool {
 	return program != library && slices.ContainsFunc(below, func(f job.StackFrame) bool { return f.Library == program })
 }
@@ -153,8 +153,8 @@ func key(g job.StackGroup) string {
 	return b.String()
 }
 
-// Merge joins groups of equal stacks. The result is sorted: groups of main threads first, then by size with
-// the largest first, then by rank.
+// Merge joins groups of equal stacks and returns the joined groups. They are sorted: groups of main threads first, then
+// by size with the largest first, then by rank.
 func Merge(groups []job.StackGroup) (merged []job.StackGroup) {
 	index := make(map[string]int)
 	votes := make(map[string]map[job.StackState]int)

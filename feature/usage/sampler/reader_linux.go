@@ -34,19 +34,19 @@ type Reader struct {
 	buf       [1024]byte // contents of stat, which is shorter
 }
 
-// A seenProcess has the data about a process that the Reader keeps from one pass to the next.
+// A seenProcess holds the data about a process that the Reader keeps from one pass to the next.
 type seenProcess struct {
 	inode     uint64
 	unrelated bool // not a descendant of the helper
 	statFD    int  // its open stat file; 0: not open
 }
 
-// maxOpenFiles is the largest number of stat files that stay open between passes. Keeping them open saves
-// half of the time. A process may have only 1,024 open files.
+// maxOpenFiles is the maximum number of stat files that stay open between passes. Keeping them open saves half of the
+// time. A process may have only 1,024 open files.
 const maxOpenFiles = 256
 
-// Read reads all processes in the order of their PIDs. So it usually reads a parent before its child, and the CPU
-// time of a child that ends meanwhile is not counted twice.
+// Read reads and returns all processes in the order of their PIDs. So it usually reads a parent before its child, and
+// the CPU time of a child that ends meanwhile is not counted twice.
 func (r *Reader) Read() []Process {
 	if r.dir == 0 {
 		fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
