@@ -31,9 +31,8 @@ import (
 	"remshell/userfile"
 )
 
-// An invocation is one run of mpiexec that needs hosts. It has the command line, the request made from it,
-// and the launch.Env. Its method answer sets the fields. Functions for single actions only read them and add
-// to env.
+// An invocation is one run of mpiexec that needs hosts. It contains the command line, the request built from it, and
+// the launch.Env. Its method answer sets the fields. Functions for single actions only read them and add to env.
 type invocation struct {
 	sys            System
 	line           option.Line
@@ -90,9 +89,8 @@ func (e *panicError) Hint() string {
 	return "please report this bug together with the output of mpiexec -v"
 }
 
-// recoverPanic calls do. If do panics, it logs the stack and returns the panic as an error. Deferred
-// functions have then restored the terminal and closed the connections, so the helpers end the ranks (rule
-// TRUST-35).
+// recoverPanic calls do. If do panics, it logs the stack and returns the panic as an error. By then, deferred functions
+// have restored the terminal and closed the connections, so the helpers end the ranks (rule TRUST-35).
 func recoverPanic(j option.JobOptions, errs io.Writer, do func() (int, error)) (code int, err error) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -211,8 +209,8 @@ func printsTopologyOnly(line option.Line) bool {
 	return startsRanks(line) && j.Displays("topo") && j.Resume == "" && line.Apps[0].Program == ""
 }
 
-// isLikelyLocal reports whether the options name no other machine, so that the job probably runs only here.
-// In that case this machine is probed, which takes half a millisecond, while the request is made.
+// isLikelyLocal reports whether the options name no other machine, so that the job probably runs only here. In that
+// case this machine is probed while the request is being built. A probe takes half a millisecond.
 func (c *invocation) isLikelyLocal() bool {
 	elsewhere := func(s option.AppContext) bool { return len(s.Host) > 0 || s.HostFile != "" }
 	return startsRanks(c.line) && c.line.Job.Resume == "" && c.sys.Dialer == nil && c.inputs.Cluster == nil && !slices.ContainsFunc(c.line.Apps, elsewhere)
@@ -231,9 +229,9 @@ func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 	return request.Make(c.line, c.inputs)
 }
 
-// locateHosts finds out which hosts are named. It reads the cluster file and finds the hosts of the batch
-// system's allocation. For queries it takes words in the place of the program as hosts. note describes the
-// allocation, or is empty.
+// locateHosts finds out which hosts are named. It reads the cluster file and finds the hosts of the batch system's
+// allocation. For queries it treats the words in the position of the program as hosts. note describes the allocation,
+// or is empty.
 func (c *invocation) locateHosts() (note string, err error) {
 	c.inputs = newInputs(c.sys)
 	if c.inputs.Cluster, err = readCluster(c.line.Job, c.sys); err != nil {
@@ -371,10 +369,10 @@ func (c *invocation) printRemarks() {
 
 // needsHelperProcess reports whether the helper of a job on this machine alone must be a separate process.
 //
-// It must be if ranks of Open MPI may share CPUs, because such ranks need a common session. mpiexec's own
-// session is no choice if it has a terminal, which no rank may touch. Also, ranks that call sched_yield in a
-// loop delay every other process of their session. As a result, starting another job in the same session
-// takes from 100 ms to 28 s, instead of 20 ms.
+// It must be if ranks of Open MPI may share CPUs, because such ranks need a common session. They cannot use mpiexec's
+// own session if it has a terminal, because no rank may touch the terminal. Also, ranks that call sched_yield in a loop
+// delay every other process of their session. As a result, starting another job in the same session takes from 100 ms
+// to 28 s, instead of 20 ms.
 //
 // With a terminal, ranks may share CPUs even if there are CPUs for all, because other jobs may use them. Then
 // only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs with a
@@ -408,11 +406,12 @@ func detectPMI(app job.App, environ []string) job.PMIOffer {
 	return cmp.Or(job.PMIOffer(word), job.PMIOfferBoth)
 }
 
-// guardArgs returns the arguments of the guard process for a job whose helper runs inside mpiexec. It
-// returns nil if the helper must be a separate process, which is so for these jobs:
-//   - a job on another node or on several;
+// guardArgs returns the arguments of the guard process for a job whose helper runs inside mpiexec. It returns nil if
+// the helper must be a separate process. This is necessary for these jobs:
+//   - a job on another node or on several nodes;
 //   - a job that may wait: a helper inside mpiexec would be stopped together with it, and keep its ticket;
-//   - a job with a checkpoint command: a helper inside mpiexec waits for all children of mpiexec as its own.
+//   - a job with a checkpoint command: a helper inside mpiexec treats all children of mpiexec as its own and waits for
+//     them.
 func guardArgs(req job.Request) []string {
 	elsewhere := req.Queue.Host != nil && (len(req.Nodes) != 1 || !req.Queue.Host.IsSameNode(req.Nodes[0]))
 	isRemote := func(def job.NodeDef) bool { return !def.Local }

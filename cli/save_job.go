@@ -31,7 +31,7 @@ This file saves a job so that another mpiexec can resume it (--save-job, --resum
 FILE says which programs are started (rule TRUST-27). So only its owner may read, write or replace FILE and FILE.lock.
 */
 
-// A savedJobFile is the file that contains a saved job. As long as it is locked, no other mpiexec writes it.
+// A savedJobFile is the file that contains a saved job. While it is locked, no other mpiexec writes to it.
 type savedJobFile struct {
 	name        string
 	lock        *os.File // nil: the file is only read

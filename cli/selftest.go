@@ -49,9 +49,9 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 	return job.ExitOK, err
 }
 
-// forwardSignals passes received signals on to the job until done is closed. linked tells whether all ranks
-// have connected to each other. If so, forwardSignals sends SIGUSR1, and the ranks continue. Otherwise it
-// sends SIGUSR2, and the ranks end.
+// forwardSignals passes received signals on to the job until done is closed. When linked delivers true, all ranks have
+// connected to each other; forwardSignals then sends SIGUSR1, and the ranks continue. When it delivers false,
+// forwardSignals sends SIGUSR2, and the ranks end.
 func forwardSignals(received <-chan os.Signal, linked <-chan bool, target chan<- os.Signal, done <-chan struct{}) {
 	for {
 		var s os.Signal
@@ -76,8 +76,8 @@ func forwardSignals(received <-chan os.Signal, linked <-chan bool, target chan<-
 // are not bound.
 var selfTestDefaults = []string{"MPIEXEC_OVERBOOK=share", "MPIEXEC_PIN=no", "MPIEXEC_TIMEOUT=300"}
 
-// selfTestLine returns the command line of the self-test. It has the options about hosts and how to reach
-// them. It leaves out those about output and signals.
+// selfTestLine returns the command line of the self-test. It contains the options that name hosts or say how to reach
+// them. It omits options about output and signals.
 func selfTestLine(args []string, table *option.Table, sys System) (option.Line, error) {
 	sys.Environ = slices.Concat(selfTestDefaults, sys.Environ)
 	line, err := table.Parse(args, optionSources(sys))

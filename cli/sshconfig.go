@@ -82,9 +82,8 @@ func readSSHConfig(localUser sshx.User, j option.JobOptions) (*sshx.Config, erro
 	return config.With("--ssh-option", options)
 }
 
-// sshUser returns the user who connects, with name and home directory from account, as ssh does. It does not
-// use HOME, which may differ from the account's directory in a container. Only if account is empty, it uses
-// the environment.
+// sshUser returns the user who connects. Like ssh, it takes the name and home directory from account. It does not use
+// HOME, which may differ from the account's directory in a container. It uses the environment only if account is empty.
 func sshUser(sys System, account nsswitch.Account) sshx.User {
 	host, _ := os.Hostname()
 	return sshx.User{
@@ -94,9 +93,9 @@ func sshUser(sys System, account nsswitch.Account) sshx.User {
 	}
 }
 
-// newAccountLookup returns a function that looks up the account of the current user. The function searches
-// /etc/passwd first, and then once all sources of nsswitch.conf. The account is empty if it is not found. The
-// error is only that of the context.
+// newAccountLookup returns a function that looks up the account of the current user. The function searches /etc/passwd
+// first, and then once all sources of nsswitch.conf. The account is empty if it is not found. The only possible error
+// is that of the context.
 func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {

@@ -94,9 +94,9 @@ func (c *invocation) batchLogins() batchLogins {
 	}
 }
 
-// findStarterProgram returns the path of a starter. It looks in the batch system's own directory if that is
-// known, and otherwise in PATH. PATH may lead to a slow script: Debian's script for Grid Engine runs a
-// compiler at each call.
+// findStarterProgram returns the path of a starter. It looks in the batch system's own directory if that is known, and
+// otherwise in PATH. A program in PATH may be a slow script: Debian's script for Grid Engine runs a compiler at each
+// call.
 func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err error) {
 	var folders []string
 	if s.Folders != nil {
@@ -193,13 +193,12 @@ func (c *invocation) starterTransport(self transport.HelperBinary) transport.Tra
 // batchToolTimeout is how long a program of the batch system, such as squeue, may run (rule RM-4).
 const batchToolTimeout = 10 * time.Second
 
-// maxBatchToolOutput is the largest output of a batch system's program, such as squeue, that is read, in
-// bytes.
+// maxBatchToolOutput is the maximum number of bytes that are read from the output of a batch system's program, such as
+// squeue.
 const maxBatchToolOutput = 16 << 20
 
-// batchToolTries is how often a batch system's program is run again after a signal has killed it. A batch
-// system that ends its job signals all processes of the job's script, including an squeue that mpiexec has
-// just started.
+// batchToolTries is how many times a batch system's program is run if a signal kills it each time. A batch system that
+// ends its job signals all processes of the job's script, including an squeue that mpiexec has just started.
 const batchToolTries = 3
 
 // runBatchProgram runs a program of the batch system without input, and returns its output.
@@ -235,7 +234,7 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	return out.String(), false, nil
 }
 
-// lastLine returns the last line of a text that is not blank. If there is none, it returns fallback.
+// lastLine returns the last non-blank line of a text. If there is none, it returns fallback.
 func lastLine(text, fallback string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

@@ -24,9 +24,9 @@ import (
 // kernel sends no signal for this.
 const foregroundPoll = 200 * time.Millisecond
 
-// newForegroundReader returns a reader that reads a terminal only while mpiexec is in its foreground. In the
-// background the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end (rule IO-5). If
-// in is not a terminal, it returns in itself.
+// newForegroundReader returns a reader that reads a terminal only while mpiexec is in the foreground of that terminal.
+// If mpiexec read it in the background, the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end
+// (rule IO-5). If in is not a terminal, it returns in itself.
 //
 // A read must not block either: after ^Z and bg the kernel would restart it in the background. So the reader
 // polls for input first, and then reads.
@@ -61,8 +61,8 @@ func (t foregroundTerminal) awaitInput() {
 	}
 }
 
-// isForeground reports whether mpiexec's process group is in the terminal's foreground. It is also true
-// if the terminal is not mpiexec's controlling terminal: reading another one does not stop mpiexec.
+// isForeground reports whether mpiexec's process group is in the terminal's foreground. It also returns true if the
+// terminal is not mpiexec's controlling terminal: reading another terminal does not stop mpiexec.
 func (t foregroundTerminal) isForeground() bool {
 	group, err := unix.IoctlGetInt(int(t.Fd()), unix.TIOCGPGRP)
 	return err != nil || group == syscall.Getpgrp()

@@ -18,16 +18,14 @@ import (
 	"remshell/job"
 )
 
-// newInputs returns the inputs from which a request is made, except the cluster file, the job ID and this
-// machine.
+// newInputs returns the inputs from which a request is built, except the cluster file, the job ID and this machine.
 func newInputs(sys System) request.Inputs {
 	files := newUserFiles(sys)
 	return request.Inputs{Environ: sys.Environ, OpenFile: openCached(files.open), CheckTrust: files.checkTrust, Stat: os.Stat, RunTool: runBatchProgram}
 }
 
-// findLocalhost returns the names and addresses that mean this machine in a host list, and the user and
-// directory of this process. It asks no name server. If the working directory has been removed, DirErr is
-// set.
+// findLocalhost returns the names and addresses that denote this machine in a host list, and the user and directory of
+// this process. It does not query a name server. If the working directory has been removed, DirErr is set.
 func findLocalhost(sys System) request.Localhost {
 	local := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
 	local.User.GIDs, _ = os.Getgroups()

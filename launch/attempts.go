@@ -29,9 +29,8 @@ import (
 )
 
 /*
-An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has a Job of its own, with streams and PMI
-fences of its own. All attempts share the terminal, the job's name, its time limit, and the nodes that have not
-failed (renew.go).
+An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has its own Job, with its own streams and PMI
+fences. All attempts share the terminal, the job's name, its time limit, and the nodes that have not failed (renew.go).
 
 	run --> attempt ----> over
 	          ^  |
@@ -194,8 +193,8 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 	return next
 }
 
-// restartAfter describes the next attempt (one run of all ranks) for the report. The last attempt has lost
-// lostNodes. If the next attempt may use some of these nodes again, the description names them.
+// restartAfter describes the next attempt (one run of all ranks) for the report. lostNodes are the nodes that the last
+// attempt has lost. If the next attempt may use some of these nodes again, the description names them.
 func (l *attemptLoop) restartAfter(lostNodes []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
 	usable := make(map[string]bool)
@@ -247,7 +246,7 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 	}
 }
 
-// lacksRoom reports whether a reservation failed because nodes or CPUs are missing, so that a later try may
+// lacksRoom reports whether a reservation failed because nodes or CPUs are missing, so that reserving them later may
 // succeed.
 func lacksRoom(err error) bool {
 	var noPlan *plan.Error

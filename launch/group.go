@@ -98,7 +98,7 @@ func (j *Job) GroupNamed(name string) *Group {
 	return nil
 }
 
-// RankNodes has the node of every rank of the job.
+// RankNodes contains the node of every rank of the job.
 type RankNodes struct {
 	Nodes      []string
 	NodeOfRank []int // index into Nodes, by rank
@@ -172,9 +172,8 @@ func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	}
 }
 
-// fenceStuck handles a fence that can never complete, and returns an event for that. If the job continues
-// after failures of ranks (job.EndPolicy.KeepAll), it returns none, and releases the ranks that wait in the
-// fence.
+// fenceStuck handles a fence that can never complete, and returns an event that reports this. If the job continues
+// after failures of ranks (job.EndPolicy.KeepAll), it returns no event, and releases the ranks that wait in the fence.
 func (j *Job) fenceStuck(err error) []supervise.Event {
 	if j.State.KeepsAll() {
 		givenUp := j.fences.GiveUpStuck()
@@ -188,7 +187,7 @@ func (j *Job) fenceStuck(err error) []supervise.Event {
 	return fenceBroken(err)
 }
 
-// fenceBroken returns the event that a fence can never complete.
+// fenceBroken returns an event that reports that a fence can never complete.
 func fenceBroken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: supervise.PMIBarrierBroken, Text: err.Error()}}
 }

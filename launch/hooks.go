@@ -43,8 +43,8 @@ func Features() (names []string) {
 	return names
 }
 
-// Hooks are the points of a job at which features take part. The goroutine of Run calls the functions
-// of a point one after the other, in the order in which they were added.
+// Hooks are the points of a job at which features take part. At each point, the goroutine of Run calls the functions
+// that were added for it, one after the other in the order in which they were added.
 type Hooks struct {
 	// GroupStarts: the nodes of a group are prepared, and its ranks are about to be started.
 	GroupStarts Hook[func(*Group)]
@@ -113,8 +113,8 @@ func Handle[M wire.Message](j *Job, handle func(*Node, M) []supervise.Event) {
 	j.featureHandlers[wire.NumberFor[M]()] = func(n *Node, m wire.Message) []supervise.Event { return handle(n, m.(M)) }
 }
 
-// ForAllAttempts returns the job's value of type T, in which a feature keeps state from one attempt to the
-// next. The first call makes a zero T.
+// ForAllAttempts returns the job's value of type T, in which a feature keeps state from one attempt to the next. The
+// first call creates a zero T.
 func ForAllAttempts[T any](j *Job) *T {
 	key := reflect.TypeFor[T]()
 	state, has := j.allAttempts[key].(*T)
@@ -129,11 +129,11 @@ func ForAllAttempts[T any](j *Job) *T {
 // events for package supervise. Any goroutine may call Post. If the job ends first, do is never called.
 func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
 
-// A posted is an event that is a function to call.
+// A posted is an event that consists of a function to call.
 type posted func() []supervise.Event
 
-// callDue calls the functions of Hooks.Due, which do work at certain times. It returns the earliest time at
-// which one of them is to be called again, or the zero time.
+// callDue calls the functions of Hooks.Due, which do work at given times. It returns the earliest time at which one of
+// them must be called again. It returns the zero time if there is no such time.
 func (j *Job) callDue(now time.Time) (next time.Time) {
 	for _, due := range j.Hooks.Due {
 		next = earlier(next, due(now))
@@ -141,8 +141,8 @@ func (j *Job) callDue(now time.Time) (next time.Time) {
 	return next
 }
 
-// SettingOf returns the job's setting of type S, which has the values of a feature's options. found is false
-// if the job has no such setting.
+// SettingOf returns the job's setting of type S, which contains the values of a feature's options. found is false if
+// the job has no such setting.
 func SettingOf[S wire.Setting](j *Job) (s S, found bool) { return wire.SettingOf[S](j.Env.Settings) }
 
 // earlier returns the earlier of two times. The zero time means never.

@@ -70,7 +70,7 @@ func (e Env) Events() Observer {
 	return e.Observer
 }
 
-// An Env has the streams, signals and callbacks that the caller provides for Run.
+// An Env contains the streams, signals and callbacks that the caller provides for Run.
 type Env struct {
 	reserve.Env                        // launch sets Inbox and Listener itself
 	In              io.Reader          // standard input of rank 0; nil: none

@@ -9,9 +9,9 @@ import (
 )
 
 /*
-coreHandlers has the core's handler for each message type, by number. A message of a helper has one owner:
-a reservation (of a spawn or a move), the core, or a feature (Handle). A handler returns events for
-package supervise. Output and other messages that streamHandler takes never get here.
+coreHandlers contains the core's handler for each message type, by number. A message of a helper has one owner: a
+reservation (of a spawn or a move), the core, or a feature (Handle). A handler returns events for package supervise.
+Output and other messages that streamHandler takes never reach these handlers.
 */
 var coreHandlers [256]func(*Job, *Node, wire.Message) []supervise.Event
 
@@ -95,7 +95,7 @@ func (j *Job) helperSignaled(n *Node, m *wire.HelperSignaled) []supervise.Event 
 	return []supervise.Event{supervise.HelperSignaled{Node: n.Key, Signal: job.Signal(m.Signal), Why: m.Why}}
 }
 
-// nodeDrained handles a node's report that it has no process and no unsent output of the job any more.
+// nodeDrained handles a node's report that it no longer has any process or unsent output of the job.
 func (j *Job) nodeDrained(n *Node, m *wire.Drained) []supervise.Event {
 	j.record.orphans[n.Key], j.record.keptSessions[n.Key], n.drained = m.Orphans, m.KeptSessions, true
 	for _, drained := range j.Hooks.NodeDrained {

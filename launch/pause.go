@@ -10,9 +10,8 @@ import (
 )
 
 /*
-An attemptPause is the time between two attempts, until the ranks of the next one start. No goroutine
-handles messages then. So the goroutine that reads a node's connection replies to requests of users
-itself.
+An attemptPause is the time between two attempts, until the ranks of the next attempt start. During this time no
+goroutine handles messages. So the goroutine that reads a node's connection replies to requests of users itself.
 
 	helper --ControlRequest--> Listen --> attemptPause.reply --ControlReply--> helper
 	                            '-- --end: cancels the context of all attempts

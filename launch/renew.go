@@ -93,8 +93,8 @@ func (j *Job) takeOverNodes(nodes []reserve.KeptNode) {
 	}
 }
 
-// remainingKept returns the nodes of the previous attempt that are still connected. A node that was lost
-// since then can be used again as any other candidate.
+// remainingKept returns the nodes of the previous attempt that are still connected. A node that was lost since then can
+// be used again like any other candidate.
 func (j *Job) remainingKept() []reserve.KeptNode {
 	for _, event := range j.events.Take(context.Background(), time.Now()) {
 		if e, lost := event.(node.Disconnected); lost {

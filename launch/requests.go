@@ -47,7 +47,7 @@ func (j *Job) Serve(r control.Request) []supervise.Event {
 	return serve(r)
 }
 
-// Reply sends a reply to the helper whose user made the request.
+// Reply replies to a user's request. It sends the reply to the helper that has forwarded the request.
 func (j *Job) Reply(request control.Request, state job.ReplyState, text string) {
 	n := j.Nodes[request.Node]
 	n.Send(&wire.ControlReply{ID: request.ID, State: state, Text: text})
@@ -88,7 +88,7 @@ type Stacks interface {
 	Read(done func(StackSummary))
 }
 
-// A StackSummary says what the ranks of a job do.
+// A StackSummary says what the ranks of a job are doing.
 type StackSummary struct {
 	Report job.StackReport // the groups of main threads come first
 	Calls  []string        // for each group of main threads, the MPI call that it is in; empty: none
@@ -108,8 +108,8 @@ func (j *Job) IsSuspended() bool { return j.holds.IsHeld() }
 // IsHeld reports whether the ranks are stopped for a given reason.
 func (j *Job) IsHeld(reason job.Hold) bool { return j.holds.Has(reason) }
 
-// HeldFor returns how long the ranks have been stopped for a given reason. It returns 0 if they are not
-// stopped for it.
+// HeldFor returns how long the ranks have been stopped for a given reason. It returns 0 if they are not stopped for
+// that reason.
 func (j *Job) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	return j.holds.HeldFor(reason, now)
 }

@@ -128,9 +128,9 @@ func (j *Job) close() {
 	j.Streams.Close()
 }
 
-// streamHandler returns a function that handles the messages about the streams of a node's ranks. The
-// function returns true if no other code has to handle the message. It is called by the goroutine that reads
-// the connection, so a rank's start is handled before the rank's output.
+// streamHandler returns a function that handles the messages about the streams of a node's ranks. The function returns
+// true if no other code needs to handle the message. It is called by the goroutine that reads the connection, so a
+// rank's start is handled before the rank's output.
 func (j *Job) streamHandler(n *node.Node) func(wire.Message) (taken bool) {
 	send := stdio.Sender(n.Send)
 	return func(m wire.Message) bool {
@@ -166,7 +166,7 @@ func (j *Job) openStreams(place *reserve.Reservation, outputLost func()) error {
 	return j.Streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
 }
 
-// stdoutGoneEvent returns the failure that mpiexec's standard output can no longer be written to.
+// stdoutGoneEvent returns an event that reports that mpiexec's standard output can no longer be written to.
 func stdoutGoneEvent(err error) supervise.Event {
 	if errors.Is(err, syscall.EPIPE) {
 		return supervise.Failure{Kind: supervise.StdoutGone}
@@ -174,8 +174,8 @@ func stdoutGoneEvent(err error) supervise.Event {
 	return outputFailedEvent("standard output", err)
 }
 
-// outputFailedEvent returns the failure that standard output or a file cannot be written to. output names
-// it.
+// outputFailedEvent returns an event that reports that standard output or a file cannot be written to. output is the
+// name of that output.
 func outputFailedEvent(output string, err error) supervise.Event {
 	text := output + ": " + err.Error()
 	if hint := usererr.Hint(err); hint != "" {

@@ -27,8 +27,8 @@ type runRecord struct {
 	ranksStarted time.Time  // when the ranks were released
 }
 
-// A startRecord is the start of one rank. It is small, because a job may have 640,000 ranks. It leaves out
-// the rank's node, which the plan contains.
+// A startRecord describes the start of one rank. It is small, because a job may have 640,000 ranks. It leaves out the
+// rank's node, which the plan contains.
 type startRecord struct {
 	after     time.Duration // since the ranks were released
 	rank, pid int32
@@ -216,8 +216,8 @@ func missingLibrary(stderr string) string {
 // colorSequence matches escape sequences that set a terminal's colours (ECMA-48, SGR).
 var colorSequence = regexp.MustCompile("\x1b\\[[0-9;:]*m")
 
-// lastLine returns the last line of a text that contains a letter. It skips ornaments such as "=====" and
-// "***". If no line has a letter, it returns the last line that is not blank.
+// lastLine returns the last line that contains a letter. It skips decorative lines such as "=====" and "***". If no
+// line contains a letter, it returns the last non-blank line.
 func lastLine(text string) string {
 	last := ""
 	for line := range strings.Lines(text) {
@@ -229,7 +229,7 @@ func lastLine(text string) string {
 	return truncate(last)
 }
 
-// truncate shortens a text to the length that one line of a report may have.
+// truncate shortens a text to the maximum length of one line of a report.
 func truncate(text string) string {
 	const most = 80
 	if len(text) > most {

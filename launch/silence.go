@@ -20,7 +20,8 @@ A host that was reached through a batch system may disappear without closing its
 // silenceCheckDue is the event of the timer after which checkSilentNodes is called.
 type silenceCheckDue struct{}
 
-// batchStateRead is the event that the batch system has reported the state of its job, in which mpiexec runs.
+// batchStateRead is an event that reports the state, according to the batch system, of the batch job in which mpiexec
+// runs.
 type batchStateRead struct{ state batch.State }
 
 // watchSilentNodes starts a timer that calls checkSilentNodes regularly, if helpers of this job send Pings

@@ -17,8 +17,8 @@ func (l *attemptLoop) traceStep() trace.Step {
 	return l.env.Trace.Begin(trace.Row{}, fmt.Sprintf("%s %d", trace.Attempt, len(l.attempts)))
 }
 
-// endTraceStep ends the trace step of an attempt (one run of all ranks). If the attempt failed, the step gets
-// the cause. Moving a job to other nodes is no failure.
+// endTraceStep ends the trace step of an attempt (one run of all ranks). If the attempt failed, the step records the
+// cause as its error. Moving a job to other nodes is not a failure.
 func endTraceStep(step trace.Step, j *Job, err error) {
 	if err == nil && j.State != nil && j.State.Cause != nil {
 		if err = errors.New(j.State.Cause.Text); j.State.IsMoved() {
@@ -63,7 +63,7 @@ func slowestLine(t trace.Trace) string {
 // formatDuration formats a duration rounded to milliseconds, such as 1.234s or 12ms.
 func formatDuration(d time.Duration) string { return d.Round(time.Millisecond).String() }
 
-// GroupRow returns the row of the trace for the steps that mpiexec makes for a group of ranks. Group 0 has
+// GroupRow returns the row of the trace for the steps that mpiexec performs for a group of ranks. Group 0 consists of
 // the ranks of the command line. Spawned groups are numbered from 1.
 func GroupRow(number int) trace.Row {
 	if number == 0 {

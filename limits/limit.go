@@ -96,7 +96,7 @@ func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 // one host knows only a part of the job.
 func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
-// Matching returns those limits for whose names the function match returns true.
+// Matching returns the limits for whose names the function match returns true.
 func (b Map) Matching(match func(Resource) bool) Map {
 	matching := make(Map)
 	for name, value := range b {

@@ -172,8 +172,7 @@ type Trace struct {
 	Notes []string // notes about the whole run
 }
 
-// Trace returns all that was recorded so far. Steps that have not ended get the current time as their end, and Open
-// is set.
+// Trace returns everything recorded so far. For a step that has not ended, the end is the current time and Open is set.
 func (r *Recorder) Trace() Trace {
 	if r == nil {
 		return Trace{}

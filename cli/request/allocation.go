@@ -83,8 +83,8 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 	return w.withTaskWidth(line), note, nil
 }
 
-// wantedBatchSystem returns the name of the batch system whose hosts the job is to use, or "". named is true
-// if options name hosts by their number in the allocation.
+// wantedBatchSystem returns the name of the batch system whose hosts the job must use, or "". named is true if options
+// name hosts by their number in the allocation.
 func (w Inputs) wantedBatchSystem(line option.Line, named bool) string {
 	rmk := line.Job.RMK
 	switch {
@@ -195,8 +195,8 @@ func (w Inputs) hasNodeVariable() bool {
 	})
 }
 
-// withTaskWidth sets the CPUs for each rank to the number of CPUs that the allocation has for each task,
-// unless the user sets it.
+// withTaskWidth sets the number of CPUs of each rank to the number that the allocation grants to each task, unless the
+// user has set it.
 func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	if w.Allocation == nil || w.Allocation.Width == 1 || line.WidthFrom != "" {
 		return line
@@ -231,8 +231,8 @@ func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	return hosts
 }
 
-// confineToGroups restricts an app context to the hosts of the groups that it names, in a heterogeneous job.
-// Without -n, it then has as many ranks as these groups have tasks.
+// In a heterogeneous job, confineToGroups restricts an app context to the hosts of the groups that it names. Without
+// -n, the app context gets as many ranks as these groups have tasks.
 func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppContext) error {
 	if s.HetGroup == "" || w.Allocation == nil {
 		return nil

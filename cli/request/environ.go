@@ -86,9 +86,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv returns the variables of environ that are passed on to ranks. all says whether all are passed on
-// if no list is given. A private variable is passed on only if the list names it. An empty list makes the
-// environment minimal: it has neither mpiexec's nor the node's variables (rule ENV-3).
+// importEnv returns the variables of environ that are passed on to ranks. all says whether all are passed on if no list
+// is given. A private variable is passed on only if the list names it. An empty list makes the environment minimal: it
+// contains neither mpiexec's nor the node's variables (rule ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
@@ -112,8 +112,8 @@ func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, erro
 	return env, nil
 }
 
-// assignVars adds the variables of an option to env. A variable without a value in the option has its value
-// from environ. name is the option's name, for errors.
+// assignVars adds the variables of an option to env. If the option gives no value for a variable, the value comes from
+// environ. name is the option's name, for errors.
 func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Inherited {
@@ -135,10 +135,10 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 	return nil
 }
 
-// addShareVariables adds variables that tell ranks about their CPUs (placement.md 7.6). These are the number
-// of CPUs if countGiven says that the user has set it, and PSP_SCHED_YIELD if ranks may share CPUs, so that a
-// rank that waits yields its CPU. Variables that the user or a host entry sets are not replaced; the
-// assignment foreign does not count as set by the user.
+// addShareVariables adds variables that tell ranks about their CPUs (placement.md 7.6). If countGiven says that the
+// user has set the number of CPUs, it adds variables with that number. If ranks may share CPUs, it adds
+// PSP_SCHED_YIELD, so that a rank that waits yields its CPU. Variables that the user or a host entry sets are not
+// replaced; the assignment foreign does not count as set by the user.
 func addShareVariables(req *job.Request, app *job.App, countGiven bool, foreign string) {
 	setDefault := func(name, value string) {
 		set := func(assignment string) bool {

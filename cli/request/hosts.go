@@ -108,8 +108,8 @@ func checkAttr(key, value string) error {
 	return nil
 }
 
-// checkBinding returns an error if a host entry cannot have this binding. Allowed are all values of --bind-to
-// except those that concern the whole job.
+// checkBinding returns an error if a host entry cannot have this binding. All values of --bind-to are allowed, except
+// those that concern the whole job.
 func checkBinding(value string) error {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {
@@ -138,8 +138,8 @@ func featuresOf(named []hostlist.Entry) (features []string) {
 	return slices.Compact(features)
 }
 
-// candidatesOf returns each host of -host and -hostfile once, in the order of the first entries. If several
-// app contexts give slots to a host, the slots are added up. Settings of the cluster file are applied.
+// candidatesOf returns each host of -host and -hostfile once, in the order of each host's first entry. If several app
+// contexts give slots to a host, the slots are added up. Settings of the cluster file are applied.
 func (w Inputs) candidatesOf(named []hostlist.Entry, j option.JobOptions) ([]job.NodeDef, error) {
 	var all []hostlist.Entry
 	known := make(map[string]int) // index in all, by name

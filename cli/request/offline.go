@@ -113,8 +113,8 @@ func neededFact(req job.Request, option string) string {
 	return "CPUs"
 }
 
-// candidatesThatMatter returns the candidates that were not probed although the plan depends on their CPUs or
-// GPUs. option is the option because of which it does.
+// candidatesThatMatter returns the candidates that were not probed although the plan depends on their CPUs or GPUs.
+// option is the option that makes the plan depend on them.
 func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (option string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })

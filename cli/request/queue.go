@@ -38,8 +38,8 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 // maxQueueHosts is the number of queue hosts if the cluster file names none.
 const maxQueueHosts = 3
 
-// queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate is returned
-// as the request describes it. The result is nil if no candidate is a node of the cluster.
+// queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate is returned as the
+// request describes it. It returns nil if no candidate is a node of the cluster.
 func (w Inputs) queueHosts(req job.Request, j option.JobOptions) (hosts []job.NodeDef) {
 	index := w.nodesByName()
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {

@@ -15,8 +15,8 @@ import (
 	"remshell/usererr"
 )
 
-// A rankPlacement has the node of each rank, as the user gives it by a rank file (cli.md 4.3), -rankmap
-// or --map-by seq. The zero value places no rank.
+// A rankPlacement contains the node of each rank, if the user specifies it with a rank file (cli.md 4.3), -rankmap or
+// --map-by seq. The zero value places no rank.
 type rankPlacement struct {
 	option   string // spelling of the option; empty: none is given
 	file     string
@@ -140,8 +140,8 @@ func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// applyTo sets the placement of each rank of a request, and drops candidates that get no rank. list names the
-// source of the candidates, for errors.
+// applyTo sets the placement of each rank of a request, and drops candidates that get no ranks. list names the source
+// of the candidates, for errors.
 func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	if p.option == "" {
 		return nil
@@ -258,7 +258,7 @@ func newNodeFinder(req *job.Request) nodeFinder {
 	return f
 }
 
-// hostList returns the indices of the candidates in the order of the host list, each once.
+// hostList returns the indices of the candidates in the order of the host list, without duplicates.
 func hostList(req *job.Request) []int {
 	var order []int
 	if req.HostEntries == nil {
@@ -293,7 +293,7 @@ func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reaso
 	return i, ""
 }
 
-// findIndex returns the candidate at an index of the host list, or the reason why there is none.
+// findIndex returns the index of the candidate at a position of the host list, or the reason why there is none.
 func (f nodeFinder) findIndex(index int) (i int, reason string) {
 	switch n := len(f.order); {
 	case index < n:

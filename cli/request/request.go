@@ -25,7 +25,7 @@ const defaultGrace = 10 * time.Second
 // exitNoDir is the exit code if the working directory does not exist (cli.md EXIT-5).
 const exitNoDir = 127
 
-// Make makes the request for a command line. It also returns warnings about the command line.
+// Make builds the request for a command line. It also returns warnings about the command line.
 func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	req, err := w.newRequest(line.Job)
 	if err != nil {
@@ -67,7 +67,7 @@ func Make(line option.Line, w Inputs) (job.Request, []job.Note, error) {
 	return req, warnings, err
 }
 
-// newRequest returns a request with all fields that do not depend on hosts.
+// newRequest returns a request in which it has set all fields that do not depend on hosts.
 func (w Inputs) newRequest(j option.JobOptions) (job.Request, error) {
 	req := job.Request{
 		Job:             w.Job,
@@ -133,9 +133,9 @@ func restartRequest(j option.JobOptions, grace time.Duration) (job.RestartPolicy
 	return r, nil
 }
 
-// namedHosts returns the hosts that the app contexts name. If they name none, it returns the hosts of the
-// allocation or, without an allocation, the hosts in fixed, which has the placement of each rank. list names
-// the option or file from which the hosts come.
+// namedHosts returns the hosts that the app contexts name. If they name none, it returns the hosts of the allocation
+// or, without an allocation, the hosts in fixed, which contains the placement of each rank. list names the option or
+// file from which the hosts come.
 func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlacement) (named []hostlist.Entry, list string, err error) {
 	list = "-host and -hostfile"
 	named, err = w.addApps(req, line)

@@ -72,8 +72,8 @@ func attachable(number string) bool {
 	return number != "" && len(number) <= most && number[0] != '-'
 }
 
-// BatchJob returns the batch system in whose job mpiexec runs, and the job's ID there. system is nil if
-// mpiexec runs in no batch job.
+// BatchJob returns the batch system in whose job mpiexec runs, and the job's ID there. system is nil if mpiexec does
+// not run in a batch job.
 func (w Inputs) BatchJob() (system *batch.System, number string) {
 	return batch.Inside(w.allocInputs())
 }
@@ -101,19 +101,18 @@ func (s Starter) Use(req *job.Request) {
 	}
 }
 
-// These are times at the end of a batch job (rule RM-62). defaultKillGrace is the grace period up to which
-// mpiexec need not ask the batch system for its own. killMargin is the part of the batch system's time
-// between SIGTERM and SIGKILL that mpiexec needs for its report.
+// These are times at the end of a batch job (rule RM-62). mpiexec asks the batch system for its grace period only if
+// the job's own is longer than defaultKillGrace. killMargin is the part of the batch system's time between SIGTERM and
+// SIGKILL that mpiexec needs for its report.
 const (
 	defaultKillGrace = 25 * time.Second
 	killMargin       = 3 * time.Second
 )
 
-// LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills
-// ranks and mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time
-// that it reports, or else its documented default. A userDelay of 0 means not given. LimitGrace asks the
-// batch system, with run, only if the request has a long grace period. It returns the limit, or 0 if there
-// is none.
+// LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills ranks and
+// mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time that it reports, or else
+// its documented default. A userDelay of 0 means that the option is not given. LimitGrace asks the batch system, with
+// run, only if the request has a long grace period. It returns the limit, or 0 if there is none.
 func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
 	wait := userDelay
 	switch {

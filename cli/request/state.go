@@ -62,9 +62,9 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 	return simulate.Decide(req, s.Snapshot(), warnings)
 }
 
-// hostsOfState returns the hosts of the app context. If the app context names none, it returns the hosts in
-// fixed, which has the placement of each rank. source names the option or file from which the hosts come. The
-// error is a *psi.Error.
+// hostsOfState returns the hosts of the app context. If the app context names none, it returns the hosts in fixed,
+// which contains the placement of each rank. source names the option or file from which the hosts come. The error is a
+// *psi.Error.
 func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
 	named, err = w.appHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {

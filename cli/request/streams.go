@@ -13,8 +13,8 @@ import (
 	"remshell/usererr"
 )
 
-// labelPatterns maps the words of -label, as Hydra and Open MPI use them, to patterns for the label. In Open
-// MPI's pattern, all ranks of a command line belong to job 1.
+// labelPatterns maps the values of -label in Hydra and Open MPI to patterns for the label. In Open MPI's pattern, all
+// ranks of a command line belong to job 1.
 var labelPatterns = map[string]string{
 	"rank": "[%r] ", "tag": "[1,%r]<%s>:", "tag-detailed": "[1,%r][%h:%P]<%s>:",
 }

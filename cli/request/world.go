@@ -1,6 +1,6 @@
 /*
-Package request makes a job.Request from a command line and from what is known before any connection to a
-host. Its only side effects are the functions in Inputs, which open files and run programs.
+Package request builds a job.Request from a command line and from what is known before any connection to a host. Its
+only side effects are those of the functions in Inputs, which open files and run programs.
 
 	option.Line ----.
 	Inputs ---------+--> Make --> job.Request, warnings
@@ -32,7 +32,7 @@ import (
 	"remshell/limits"
 )
 
-// Inputs has all inputs of a request besides its command line.
+// Inputs contains all inputs of a request other than its command line.
 type Inputs struct {
 	Job        job.ID // ID of the new job
 	Environ    []string
@@ -78,7 +78,7 @@ func (w Inputs) batchThreads() string {
 	return ompThreads + "=" + value
 }
 
-// A Localhost has the names and addresses of this machine, and the user and directory of this process.
+// A Localhost contains the names and addresses of this machine, and the user and directory of this process.
 type Localhost struct {
 	Names  []string            // its host names; the first is its own name
 	Addrs  func() []netip.Addr // called only if a host is named by address

@@ -87,8 +87,8 @@ type Attempt struct {
 	NextNodes    []string    `json:"next_nodes"`
 }
 
-// New returns a saved job that has not started. past has the attempts (runs of all ranks) that earlier
-// mpiexec processes made.
+// New returns a saved job that has not started. past contains the attempts (runs of all ranks) of earlier mpiexec
+// processes.
 func New(req job.Request, past []job.Attempt) Job {
 	j := Job{Version: Version, ID: req.Job, State: Stopped, Request: &req, User: req.User.Name}
 	return j.withHistory(past, -1)
@@ -116,16 +116,16 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning returns the saved job in the state in which the attempt now is running. past has the attempts
-// before that one.
+// WithRunning returns the saved job in the state in which the attempt now is running. past contains the earlier
+// attempts.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began
 	return j
 }
 
-// WithEnded returns the job in the state after mpiexec has exited with the given code. past has all attempts.
-// If there was no attempt, the state remains Stopped.
+// WithEnded returns the job in the state after mpiexec has exited with the given code. past contains all attempts. If
+// there was no attempt, the state remains Stopped.
 func (j Job) WithEnded(past []job.Attempt, code int, endTime time.Time) Job {
 	started := j.State == Running || len(past) > len(j.History)
 	j = j.withHistory(past, -1)
@@ -259,7 +259,7 @@ func checkRequest(req job.Request) error {
 	return nil
 }
 
-// A Resumption has the data from which mpiexec resumes a job.
+// A Resumption contains the data from which mpiexec resumes a job.
 type Resumption struct {
 	Request    job.Request
 	Past       []job.Attempt

@@ -20,7 +20,7 @@ type Listing struct {
 	Format func(format.Ledger, job.JobRef) (text string, found bool)
 }
 
-// listings has the listings that features have registered, by mpijob subcommand.
+// listings contains the listings that features have registered, by mpijob subcommand.
 var listings = make(map[string][]Listing)
 
 // RegisterListing registers l as an implementation of an mpijob subcommand. A subcommand may have several

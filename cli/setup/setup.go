@@ -62,9 +62,9 @@ func (r *Run) Begin() error {
 // wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
-// Limit adds resource limits for the job. For each kind of limit the smallest value counts, whether it comes
-// from here, from the cluster file or from the job's class. origin says where the user has set the limits.
-// Limit may only be called during Begin, because the request is made with the limits afterwards.
+// Limit adds resource limits for the job. For each kind of limit the smallest value counts, whether Limit, the cluster
+// file or the job's class sets it. origin says where the user has set the limits. Limit may only be called during
+// Begin, because the request is built with these limits afterwards.
 func (r *Run) Limit(jobLimits limits.Map, origin string) {
 	if r.limits == nil {
 		r.limits, r.limitOrigins = make(limits.Map), make(limits.Origins)

@@ -1,6 +1,6 @@
 /*
-Package control decides about the requests of users to a running job: --status, --suspend, --end and
-others (survive.md 7 and 8). A helper has checked the user's permission before.
+Package control decides about the requests of users to a running job: --status, --suspend, --end and others (survive.md
+7 and 8). Before that, a helper has checked that the user may make the request.
 
 	ControlRequest --> RateLimits.TooSoon --> WhyRefused --> a feature carries it out
 	                        |                     |
@@ -32,8 +32,8 @@ type Request struct {
 	Role       job.Role
 }
 
-// Terms say when a job refuses requests with a certain verb. They are registered by the feature that carries
-// out these requests.
+// Terms say when a job refuses requests with a given verb. They are registered by the feature that carries out these
+// requests.
 type Terms struct {
 	WhileEnding  bool   // the job carries them out also while it ends
 	Suspended    string // why a job that a user has suspended refuses; empty: it does not

@@ -8,9 +8,8 @@ import (
 	"remshell/text"
 )
 
-// RateLimits limits how often each remote node may forward requests, because a faulty node could invent
-// requests. Each value is the time at which burst requests may again arrive at once. All attempts of a job
-// share one RateLimits.
+// RateLimits limits how often each remote node may forward requests, because a faulty node could invent requests. Each
+// value is the time from which burst requests may again arrive at once. All attempts of a job share one RateLimits.
 type RateLimits map[rateKey]time.Time
 
 type rateKey struct {

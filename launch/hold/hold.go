@@ -27,8 +27,8 @@ import (
 	"remshell/job"
 )
 
-// A State is the set of reasons why the ranks of one attempt (one run of all ranks) are stopped. The zero
-// value has none.
+// A State is the set of reasons why the ranks of one attempt (one run of all ranks) are stopped. The zero value
+// contains no reason.
 type State struct {
 	since     map[job.Hold]time.Time // by reason, when it was added
 	heldSince time.Time              // when the ranks were stopped; unset while there is no reason
@@ -92,13 +92,13 @@ func (s *State) End(now time.Time) (actions []Action) {
 	return actions
 }
 
-// Has reports whether a reason is in the set.
+// Has reports whether the set contains a reason.
 func (s *State) Has(reason job.Hold) bool {
 	_, has := s.since[reason]
 	return has
 }
 
-// IsHeld reports whether there is any reason to stop the ranks, so that they are stopped.
+// IsHeld reports whether there is any reason to stop the ranks. If there is one, the ranks are stopped.
 func (s *State) IsHeld() bool { return len(s.since) > 0 }
 
 // HeldFor returns how long ago a reason was added. It returns 0 if the set does not contain the reason.

@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// A FindHosts is a function that makes candidates from a host list that a rank has given, in the syntax of
-// -host. It does not connect to the hosts. It sets Local in the candidate that is mpiexec's machine.
+// A FindHosts is a function that creates candidates from a host list that a rank has given, in the syntax of -host. It
+// does not connect to the hosts. It sets Local in the candidate that is mpiexec's machine.
 type FindHosts func(list string) ([]job.NodeDef, error)
 
 // A HostPolicy says on which hosts a job may spawn ranks (rule TRUST-9).
@@ -100,7 +100,7 @@ func isCandidate(n, named job.NodeDef) bool {
 	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local
 }
 
-// NotAllowedError returns the error for hosts on which the job may not spawn ranks. It names the option that
+// NotAllowedError returns the error for hosts on which the job may not spawn ranks. The error names the option that
 // would allow them.
 func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	var names []string

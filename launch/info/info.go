@@ -23,7 +23,7 @@ import (
 // MaxRanks is the largest number of ranks in one spawn (rule TRUST-12).
 const MaxRanks = 1 << 20
 
-// An infoValues has the info keys of one spawned command for which a job.Request has no field.
+// An infoValues contains the info keys of one spawned command for which a job.Request has no field.
 type infoValues struct {
 	hosts  []string // node names; nil: all
 	arch   string   // as in GOARCH; empty: any
@@ -31,11 +31,11 @@ type infoValues struct {
 	layout layout
 }
 
-// Constraints has, for each command of a spawn, the info keys for which a job.Request has no field.
+// Constraints contains, for each command of a spawn, the info keys for which a job.Request has no field.
 type Constraints []infoValues
 
-// MakeRequest makes the request for a spawn from the job's request and the app context of the rank that
-// spawns. It applies the info keys of the spawn (MPI-4.1, 11.8.4), and ignores unknown ones.
+// MakeRequest builds the request for a spawn from the job's request and the app context of the rank that spawns. It
+// applies the info keys of the spawn (MPI-4.1, 11.8.4), and ignores unknown ones.
 func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
 	if len(r.Commands) == 0 { // a faulty helper may send that
 		return req, nil, errors.New("the spawn names no program")
@@ -76,9 +76,9 @@ func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy
 	return req, constraints, nil
 }
 
-// programDirs returns the directories in which a program without a slash in its name is searched, after PATH.
-// These are the program's working directory, as in mpirun, and the working directory of the rank that spawns.
-// The latter helps because Open MPI's library does not pass on the info key "path".
+// programDirs returns the directories that are searched, after PATH, for a program without a slash in its name. These
+// are the program's working directory, as in mpirun, and the working directory of the rank that spawns. The latter is
+// included because Open MPI's library does not pass on the info key "path".
 func programDirs(dirs ...string) (all []string) {
 	for _, dir := range dirs {
 		if filepath.IsAbs(dir) && !slices.Contains(all, dir) { // only the node can resolve a path that begins with a home directory

@@ -12,7 +12,7 @@ import (
 // the option with the same name.
 type layout map[string]string
 
-// layoutKeys has the keys of a layout, in the order in which they are applied.
+// layoutKeys lists the keys of a layout, in the order in which they are applied.
 var layoutKeys = []struct {
 	key  string
 	read func(value string, to *job.Placement) (unsupported bool, err error) // unsupported: the value is allowed only on the command line
@@ -57,9 +57,8 @@ func readBinding(value string, placement *job.Placement) (unsupported bool, err 
 	return b.Width > 0 || b.CPUList != nil || b.Sets != nil || b.RoundRobin || b.Report, nil
 }
 
-// applyLayout applies the info keys about mapping, ranking and binding to a spawn. Without such a key, the
-// job's setting remains. All commands of a spawn must have the same layout, because they are one group of
-// ranks.
+// applyLayout applies the info keys about mapping, ranking and binding to a spawn. If a key is missing, the job's own
+// setting applies. All commands of a spawn must have the same layout, because they are one group of ranks.
 func applyLayout(constraints Constraints, placement *job.Placement) error {
 	for _, v := range constraints[1:] {
 		if !maps.Equal(v.layout, constraints[0].layout) {

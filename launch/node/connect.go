@@ -14,9 +14,9 @@ import (
 	"remshell/wire"
 )
 
-// A HelperDialer starts the helpers of a set of hosts. In mpiexec it is cli.hostDialer, which uses one
-// transport.Transport for this machine and one for all others. A stream is the stdin and stdout of one
-// helper; the helper sends first. If a stream has a method Why() string, it returns why the stream ended.
+// A HelperDialer starts the helpers of a set of hosts. In mpiexec, cli.hostDialer implements it, with one
+// transport.Transport for this machine and one for all others. A stream is the stdin and stdout of one helper; the
+// helper sends first. If a stream has a method Why() string, it returns why the stream ended.
 type HelperDialer interface {
 	Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result
 }

@@ -15,8 +15,8 @@ type Inbox struct {
 	spare  []any // the slice that Take returned last; Take's caller uses it until the next Take
 }
 
-// maxSpare is the largest capacity, in events, of a list that an Inbox keeps for reuse. The end of a large
-// job causes half a million events at once, and it is better to free the memory of so many events.
+// maxSpare is the largest capacity, in events, of a list that an Inbox keeps for reuse. The end of a large job causes
+// half a million events at once, and the memory of a list of that size should be freed.
 const maxSpare = 1 << 16
 
 // NewInbox returns an empty Inbox.
@@ -57,8 +57,7 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 	}
 }
 
-// takeAll returns the collected events. The slice that the previous call returned is used again for later
-// events.
+// takeAll returns the collected events. The slice that the previous call returned is reused for later events.
 func (b *Inbox) takeAll() []any {
 	if cap(b.spare) > maxSpare {
 		b.spare = nil

@@ -9,13 +9,13 @@ import (
 	"remshell/wire"
 )
 
-// A NodeMessage is the event that a message from a node has arrived.
+// A NodeMessage is an event that reports a message from a node.
 type NodeMessage struct {
 	From    *Node
 	Message wire.Message
 }
 
-// Disconnected is the event that a node's connection has ended.
+// Disconnected is an event that reports the end of a node's connection.
 type Disconnected struct {
 	From *Node
 	Err  error
@@ -86,7 +86,7 @@ func (l Listener) dispatch(n *Node, m wire.Message, handle func(wire.Message) bo
 	}
 }
 
-// recv returns the node's next message. It returns nil for a message that is to be ignored.
+// recv returns the node's next message. It returns nil for a message that must be ignored.
 func (n *Node) recv() (wire.Message, error) {
 	m, err := n.conn.Recv()
 	if err != nil {

@@ -104,8 +104,8 @@ func (n *Node) Noise() []byte {
 	return nil
 }
 
-// Sent returns how many bytes of mpiexec's binary were copied to the host, where the binary runs as helper.
-// It is 0 if the host already had the binary.
+// Sent returns how many bytes of mpiexec's binary were copied to the host, where the binary runs as the helper. It is 0
+// if the host already had the binary.
 func (n *Node) Sent() int64 {
 	if s, ok := n.stream.(interface{ Sent() int64 }); ok {
 		return s.Sent()
@@ -130,9 +130,9 @@ func (n *Node) Shell() time.Duration {
 	return 0
 }
 
-// MaxSilence returns how long the connection to a node may be silent before the node's helper ends the job
-// there. The time depends on the keep-alive settings of the connection. If these are unknown, it is fallback.
-// It is 0 on this machine, which needs no connection.
+// MaxSilence returns how long the connection to a node may be silent before the node's helper ends the job there. The
+// time depends on the keep-alive settings of the connection. If these are unknown, MaxSilence returns fallback. On this
+// machine, which needs no connection, it returns 0.
 func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	if n.Def.Local {
 		return 0
@@ -143,8 +143,8 @@ func (n *Node) MaxSilence(fallback time.Duration) time.Duration {
 	return fallback
 }
 
-// LocalIP returns the address of mpiexec's machine in the connection. It is nil if the connection is not a
-// TCP connection of this process.
+// LocalIP returns the local IP address of the connection. It is nil if the connection is not a TCP connection of this
+// process.
 func (n *Node) LocalIP() net.IP {
 	if s, ok := n.stream.(interface{ LocalAddr() net.Addr }); ok {
 		if tcp, ok := s.LocalAddr().(*net.TCPAddr); ok {

@@ -22,14 +22,12 @@ type rule struct {
 	sent  []func(*Validator, wire.Message)
 }
 
-// rules has the rule of each kind of message, by the kind's number. It does not change after
-// initialization.
+// rules contains the rule of each kind of message, by the kind's number. It does not change after initialization.
 var rules [256]rule
 
-// Admit registers a function that decides whether a helper may send a message of type M at present. check
-// returns the message, or nil to ignore it. An error of check is a violation of the protocol and ends the
-// connection. check is called with the validator's lock held. Admit is called while the program is
-// initialized.
+// Admit registers a function that decides whether a helper may currently send a message of type M. check returns the
+// message, or nil to ignore it. An error of check is a violation of the protocol and ends the connection. check is
+// called with the validator's lock held. Admit is called while the program is initialized.
 func Admit[M wire.Message](check func(*Validator, M) (wire.Message, error)) {
 	rules[wire.NumberFor[M]()].admit = func(v *Validator, m wire.Message) (wire.Message, error) { return check(v, m.(M)) }
 }
@@ -52,8 +50,8 @@ func OnSend[M wire.Message](note func(*Validator, M)) {
 	r.sent = append(r.sent, func(v *Validator, m wire.Message) { note(v, m.(M)) })
 }
 
-// StateOf returns the value of type T that belongs to the connection. A feature keeps state for its rules
-// there. The first call makes a zero T. The caller must hold the validator's lock.
+// StateOf returns the value of type T that belongs to the connection. A feature keeps state for its rules there. The
+// first call creates a zero T. The caller must hold the validator's lock.
 func StateOf[T any](v *Validator) *T {
 	key := reflect.TypeFor[T]()
 	state, has := v.featureStates[key].(*T)
@@ -74,8 +72,8 @@ func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }
 
-// SettingOf returns the setting of type S that was sent to the helper in Prepare. It has the values of a
-// feature's options. found is false if there is no such setting.
+// SettingOf returns the setting of type S that was sent to the helper in Prepare. It contains the values of a feature's
+// options. found is false if there is no such setting.
 func SettingOf[S wire.Setting](v *Validator) (s S, found bool) { return wire.SettingOf[S](v.settings) }
 
 // admit applies the rule for the message's kind. It returns the message, nil to ignore it, or a violation.

@@ -8,9 +8,9 @@ import (
 	"remshell/deadline"
 )
 
-// StopTimes records when mpiexec was stopped (^Z). Deadlines of a start do not count that time (rule
-// SIG-5). When a stopped process continues, all its timers fire at once. So code with a deadline asks
-// StopTimes first. A nil *StopTimes records no stops.
+// StopTimes records when mpiexec was stopped (^Z). Deadlines of a start do not count that time (rule SIG-5). When a
+// stopped process continues, all its timers fire at once. So code with a deadline consults StopTimes first. A nil
+// *StopTimes records no stops.
 type StopTimes struct {
 	mu    sync.Mutex // held while mpiexec is stopped
 	total time.Duration
@@ -58,7 +58,7 @@ func (p *StopTimes) Deadline(d time.Duration) Deadline {
 // deadline was set. If mpiexec is stopped at present, Time waits until mpiexec continues.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
-// Limit returns a deadline that is delayed by stops of mpiexec. Its context ends with cause.
+// Limit returns a deadline that is delayed by stops of mpiexec. When it passes, its context ends with cause.
 func (p *StopTimes) Limit(ctx context.Context, limit time.Duration, cause error) *deadline.Deadline {
 	return deadline.New(ctx, limit, cause, p.Total)
 }

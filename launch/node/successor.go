@@ -7,9 +7,8 @@ import (
 )
 
 /*
-A predecessor is the Node by which the previous attempt used the same helper. A job that starts again
-keeps the helpers of nodes that still work (survive.md SV-2). Each attempt has its own Node for such a
-helper, with a new validator:
+A predecessor is the Node through which the previous attempt used the same helper. A restarted job keeps the helpers of
+nodes that still work (survive.md SV-2). Each attempt has its own Node for such a helper, with a new validator:
 
 	Node of attempt 0 --NextAttempt--> Node of attempt 1
 	  Listen receives late           Listen waits until
@@ -27,8 +26,8 @@ type predecessor struct {
 	endErr error      // why; nil after AttemptReady
 }
 
-// Successor returns the Node by which the next attempt (one run of all ranks) uses the same helper. The
-// helper must have sent Drained. From now on n sends nothing, and closing n does not close the connection.
+// Successor returns the Node through which the next attempt (one run of all ranks) uses the same helper. The helper
+// must have sent Drained. From now on n sends nothing, and closing n does not close the connection.
 func (n *Node) Successor() *Node {
 	next := &Node{Def: n.Def, Probe: n.Probe, stream: n.stream, validator: n.validator.forNextAttempt(), predecessor: predecessor{ready: make(chan error, 1)}}
 	next.lastRecv.Store(n.lastRecv.Load())
@@ -43,8 +42,8 @@ func (n *Node) Successor() *Node {
 	return next
 }
 
-// endReading records that nothing more is read for this Node. cause is the error that ended the connection.
-// It is nil if the next attempt's Node reads on.
+// endReading records that nothing more is read for this Node. cause is the error that ended the connection. It is nil
+// if the next attempt's Node continues reading.
 func (n *Node) endReading(cause error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

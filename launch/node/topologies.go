@@ -7,15 +7,15 @@ import (
 	"remshell/pin"
 )
 
-// Topologies keeps one copy of equal topologies, to save memory. The topology of a node with 64 cores
-// takes 7 KiB, and most nodes of a cluster are alike. A topology is never changed after it was probed.
-// The zero value is empty and ready for use. A nil *Topologies keeps nothing.
+// Topologies keeps only one copy of each topology, to save memory. The topology of a node with 64 cores takes 7 KiB,
+// and most nodes of a cluster are alike. A topology is never changed after it was probed. The zero value is empty and
+// ready for use. A nil *Topologies keeps nothing.
 type Topologies struct {
 	mu    sync.Mutex // guards known
 	known []pin.Topology
 }
 
-// maxTopologies is how many different topologies are kept. It bounds the time of a search. A cluster has as
+// maxTopologies is how many different topologies are kept. It limits the time that a search takes. A cluster has as
 // many topologies as types of nodes.
 const maxTopologies = 16
 

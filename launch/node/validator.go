@@ -18,15 +18,15 @@ import (
 )
 
 /*
-A Validator checks each message of one helper (rule TRUST-1). It sees the messages of both sides, and so knows
-what the helper may send now:
+A Validator checks each message of one helper (rule TRUST-1). It sees the messages of both sides, so it knows what the
+helper may send now:
 
 	mpiexec --- NoteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
 	mpiexec <--- message ---- validator <- CheckMessage - helper  or the first violation, which ends it
 
-It does no I/O, and reads only its own clock. Other code need not check these messages again: ranks belong
-to the node and are in range, replies were requested, and output has credit. A message that is late
-because it crossed one of mpiexec's is dropped silently (rule TRUST-5).
+It does no I/O, and reads only its own clock. Other code need not check these messages again: ranks belong to the node
+and are in range, replies were requested, and output has credit. A message that is late because it crossed a message
+from mpiexec is dropped silently (rule TRUST-5).
 
 One goroutine calls CheckMessage. Any goroutine may call NoteSent. Output may be millions of lines, so it
 is checked without a lock: the table of ranks is replaced, never changed, and credit is atomic.
@@ -53,8 +53,7 @@ type Validator struct {
 	settings       []wire.Setting       // of features, which the helper got
 }
 
-// A lateness decides whether a message that is not allowed any more is only late, or a violation of the
-// protocol.
+// A lateness decides whether a message that is no longer allowed is only late, or a violation of the protocol.
 type lateness struct {
 	now       func() time.Time
 	tolerance time.Duration // how late a message may be that crossed one of mpiexec's
@@ -167,8 +166,8 @@ func NewValidator(def job.NodeDef, maxSilence time.Duration, now func() time.Tim
 	return v
 }
 
-// CheckMessage checks a message of the helper. It returns nil if the message is to be dropped. An error
-// is a wire.Violation.
+// CheckMessage checks a message of the helper. It returns nil if the message must be dropped. An error is a
+// wire.Violation.
 func (v *Validator) CheckMessage(m wire.Message) (wire.Message, error) {
 	if data, ok := m.(*wire.Data); ok && data.Stream != wire.Stdin {
 		if err := v.checkOutput(data); err != nil {
@@ -209,9 +208,9 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 	return m, nil
 }
 
-// unlessByeSent returns violation, or nil if it may be due to Bye. After Bye the validator no longer
-// records sent messages, so it may take a correct m for a wrong one. Then only a message that comes too
-// late is an error.
+// unlessByeSent returns violation, or nil if it may be due to Bye. After Bye the validator no longer records sent
+// messages, so it may mistake a correct m for a violation. In that case only a message that arrives too late is an
+// error.
 func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -233,7 +232,7 @@ var ErrNotAsked = wire.Violation("the host sent a reply to which there was no re
 
 var errTooMuch = wire.Violation("the host sent more output than mpiexec allowed")
 
-// NotOurRank returns the violation of a message about a rank that is not on the node.
+// NotOurRank returns the violation for a message about a rank that is not on the node.
 func NotOurRank(rank int) error {
 	return Violationf("the host sent a message about rank %d, which does not run there", rank)
 }
@@ -242,7 +241,7 @@ func errEnded(rank int) error {
 	return Violationf("the host sent a message about rank %d, which has ended", rank)
 }
 
-// TooEarly returns the violation of a message about something, such as a rank, that has not been started.
+// TooEarly returns the violation for a message about something, such as a rank, that has not been started.
 func TooEarly(m wire.Message) error {
 	return Violationf("the host sent the message %s before the start", wire.NameOf(m))
 }
@@ -251,8 +250,7 @@ func errLate(m wire.Message) error {
 	return Violationf("the host sent the message %s after the end", wire.NameOf(m))
 }
 
-// InvalidValue returns the violation of a message with an impossible value. name is the name of the
-// value.
+// InvalidValue returns the violation for a message with an impossible value. name is the name of the value.
 func InvalidValue(m wire.Message, name string, value any) error {
 	article := "a"
 	if strings.ContainsRune("AEIOU", rune(wire.NameOf(m)[0])) {
@@ -261,8 +259,8 @@ func InvalidValue(m wire.Message, name string, value any) error {
 	return Violationf("the host sent %s %s message with an impossible value: %s %v", article, wire.NameOf(m), name, value)
 }
 
-// checkLate checks a message that has not been allowed since then. If that was less than tolerance ago,
-// the message was under way, and the error is nil. Otherwise it is a violation.
+// checkLate checks a message of a kind that has not been allowed since the given time. If that time is at most
+// tolerance ago, the message may have been in flight, and checkLate returns nil. Otherwise it returns a violation.
 func (c lateness) checkLate(m wire.Message, since time.Time) error {
 	if c.now().Sub(since) > c.tolerance {
 		return errLate(m)
@@ -298,8 +296,8 @@ func (v *Validator) CheckStarted(m wire.Message) error {
 	return nil
 }
 
-// CountEnd counts a message that the helper may send once for each group that was started. It returns a
-// violation if there are more.
+// CountEnd counts a message that the helper may send once for each group that was started. It returns a violation if
+// the helper has sent more.
 func (v *Validator) CountEnd(m wire.Message, received *int) error {
 	switch {
 	case v.progress.groupsStarted == 0:

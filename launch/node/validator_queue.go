@@ -53,7 +53,7 @@ func (q *queueState) keepForLater() bool {
 	return false
 }
 
-// takePostponed returns the postponed messages at the end of their second.
+// takePostponed removes and returns the postponed messages. It is called when their second has passed.
 func (q *queueState) takePostponed() (all []wire.Message) {
 	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil {

@@ -16,8 +16,8 @@ import (
 // the node.
 func (v *Validator) FindRank(rank int) *RankRecord { return v.ranks.Load().find(rank) }
 
-// A rankTable maps rank numbers of the job to the records of a node's ranks. The numbers are mostly
-// consecutive. Then a rankTable is a slice.
+// A rankTable maps rank numbers of the job to the records of a node's ranks. The numbers are usually consecutive. In
+// that case a rankTable uses a slice.
 type rankTable struct {
 	all        []*RankRecord
 	denseFirst int                 // number of dense[0]
@@ -90,7 +90,7 @@ func (v *Validator) checkOutput(m *wire.Data) error {
 	return nil
 }
 
-// checkStdinClosed checks the report that a rank reads its stdin no more.
+// checkStdinClosed checks the report that a rank no longer reads its stdin.
 func (v *Validator) checkStdinClosed(m *wire.Data) (wire.Message, error) {
 	s, err := v.findStdinReader(m, m.Rank)
 	switch {
@@ -140,7 +140,7 @@ func (v *Validator) findStdinReader(m wire.Message, rank int) (*RankRecord, erro
 	return s, err
 }
 
-// checkRankStarted checks the report that a rank runs or could not be started. Each rank has one.
+// checkRankStarted checks the report that a rank runs or could not be started. There is one such report for each rank.
 func (v *Validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 	s := v.FindRank(m.Rank)
 	if s == nil {
@@ -165,7 +165,7 @@ func (v *Validator) checkRankStarted(m *wire.Started) (wire.Message, error) {
 	return m, nil
 }
 
-// checkExited checks the report that a rank has exited. Each rank that ran has one.
+// checkExited checks the report that a rank has exited. There is one such report for each rank that ran.
 func (v *Validator) checkExited(m *wire.Exited) error {
 	e := &m.Exit
 	if err := v.checkAlive(m, e.Rank); err != nil {
@@ -198,8 +198,8 @@ func (v *Validator) checkAlive(m wire.Message, rank int) error {
 	return nil
 }
 
-// checkPMI checks a report of the node's PMI server. It is about one rank. If a barrier can never complete,
-// it is about several.
+// checkPMI checks a report of the node's PMI server. The report concerns one rank or, if it says that a barrier can
+// never complete, several ranks.
 func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	switch {
 	case m.Event < wire.PMIAborted || m.Event > wire.PMIxWaits:
@@ -293,8 +293,7 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	return v.UnlessEnding(m)
 }
 
-// openFenceCount returns how many fences the node would have open with fence number n. A violation quotes
-// it.
+// openFenceCount returns how many fences the node would have open with fence number n, for the text of a violation.
 func (p *LocalGroup) openFenceCount(n int) int {
 	first := p.nextFence
 	if p.fenceOpen {

@@ -11,7 +11,7 @@ type openRequests struct {
 	abandoned int // requests among them for whose reply mpiexec no longer waits
 }
 
-// A requestTable has mpiexec's requests without a reply, by the key that a request and its reply share.
+// A requestTable contains mpiexec's requests that have no reply yet, by the key that a request and its reply share.
 type requestTable map[wire.ReplyKey]*openRequests
 
 // addRequest counts a message to the helper, if it is a request.
@@ -34,9 +34,9 @@ func (o requestTable) expects(m wire.Message) bool {
 	return o[key] != nil
 }
 
-// takeReply removes the request to which m is the reply. It returns nil if that request was abandoned. If
-// several requests have the same key, any reply counts for one that mpiexec still waits for. Replies with
-// an ID come in the order of their requests instead.
+// takeReply removes the request to which m is the reply. It returns nil if that request was abandoned. If several
+// requests have the same key, a reply counts as the reply to a request for which mpiexec still waits. But if their key
+// contains an ID, replies count in the order of the requests.
 func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]
@@ -106,7 +106,7 @@ type RankRequests struct {
 	unanswered int
 }
 
-// maxUnanswered is how many requests checked by CheckRankRequest may have no reply.
+// maxUnanswered is the maximum number of requests without a reply that CheckRankRequest allows.
 const maxUnanswered = 64
 
 // CheckNext checks the ID of a rank's request. It returns a violation unless the ID is higher than the last
@@ -130,5 +130,5 @@ func (r *RankRequests) Count(admitted wire.Message, err error) (wire.Message, er
 	return admitted, err
 }
 
-// CountReply records that a request gets its reply.
+// CountReply records that a reply to a request is sent.
 func (r *RankRequests) CountReply() { r.unanswered-- }

@@ -101,7 +101,7 @@ func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.ranks.Store(newRankTable(all))
 }
 
-// windowOf returns how many bytes of one output stream of a rank may be under way without new credit.
+// windowOf returns how many bytes of one output stream of a rank may be in flight without new credit.
 func windowOf(m *wire.Prepare) int {
 	if m.Streams.Window > 0 {
 		return m.Streams.Window

@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// ChooseHost chooses the queue host, which is the first host of the cluster file's list that was reached. If
-// the cluster file has no list, it is the first node. Tickets on other hosts of the list count, too: all
-// these hosts together have one queue (rule SV-37).
+// ChooseHost chooses the queue host, which is the first host of the cluster file's list that was reached. If the
+// cluster file has no list, it is the first node. Tickets on other hosts of the list count, too: all these hosts
+// together form one queue (rule SV-37).
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {
@@ -122,8 +122,8 @@ func (q *Queue) requestLock(ctx context.Context) error {
 	return unreachableError(n.Name(), why)
 }
 
-// countElsewhere adds to q.ahead the requests that wait at other queue hosts. If this request already has a
-// ticket, it counts only requests that were there earlier.
+// countElsewhere adds to q.ahead the requests that wait at other queue hosts. If this request already has a ticket, it
+// counts only requests that were in the queue earlier.
 func (q *Queue) countElsewhere(ctx context.Context) error {
 	for _, other := range q.otherHosts {
 		tickets, err := q.ticketsOf(ctx, other)
@@ -214,7 +214,7 @@ func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	return q.noteElders(ctx)
 }
 
-// enqueue makes a ticket on the queue host. The ticket gives the request its place in the queue.
+// enqueue creates a ticket on the queue host. The ticket gives the request its place in the queue.
 func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	t := job.Ticket{Job: q.req.Job, UID: q.req.User.UID, User: q.req.User.Name, LauncherHost: q.req.Queue.LauncherHost,
 		Since: time.Now(), Summary: q.req.Command()}
@@ -237,9 +237,8 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	return nil
 }
 
-// sendPings sends Pings to the queue host until Finish is called, also during attempts to start, which may
-// take longer than the helper's PingTimeout. A stopped mpiexec sends none. Its helper then removes the
-// ticket.
+// sendPings sends Pings to the queue host until Finish is called. It also does so during attempts to start, which may
+// take longer than the helper's PingTimeout. A stopped mpiexec sends no Pings. Its helper then removes the ticket.
 func (q *Queue) sendPings(n Host) {
 	if q.pinged[n] {
 		return

@@ -30,7 +30,7 @@ type hostMove struct {
 	next        time.Time       // when to count again
 }
 
-// These are the times that matter when a request moves to another queue host (hostMove).
+// These times apply when a request moves to another queue host (hostMove).
 const (
 	moveStep     = 50 * time.Millisecond // delay for each position, so that requests arrive in order
 	maxMoveWait  = 15 * time.Second
@@ -60,8 +60,8 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// moveTo puts the request into the queue at the new queue host. Only requests that were before it at the old
-// host count as before it. text is printed with the new position.
+// moveTo puts the request into the queue at the new queue host. Only requests that were ahead of it at the old host
+// count as being ahead of it. text is printed with the new position.
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
 	p := &q.position
 	m := &hostMove{eldersAhead: p.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}

@@ -14,8 +14,8 @@ waits, with a ticket that keeps the request's place, until another attempt is wo
 	   |<------------------- ClaimsChanged --|  at the head: another attempt
 	   | Dequeue ------->|  Leave
 
-The package has no connections of its own. It uses those of a reservation, which implements Helpers and passes on
-the messages of hosts by PositionReceived and ClaimsChanged. Only the reservation's goroutine uses the state of the
+The package has no connections of its own. It uses those of a reservation, which implements Helpers and passes on the
+messages of hosts by calling PositionReceived and ClaimsChanged. Only the reservation's goroutine uses the state of the
 package.
 */
 package queue
@@ -85,7 +85,7 @@ type Helpers interface {
 	OthersOccupancy(ctx context.Context, uid int) ([]job.Node, error)
 }
 
-// An Env has the services and settings that the caller provides for a Queue.
+// An Env contains the services and settings that the caller provides for a Queue.
 type Env struct {
 	StopTimes *node.StopTimes
 	Log       zerolog.Logger
@@ -138,8 +138,8 @@ func (q *Queue) IsQueueHost(n Host) bool {
 	return false
 }
 
-// TakeNotice returns a problem with the decision lock, and the host that has reported it, and forgets the
-// problem. text is empty if there is none. The caller reports the problem to the user.
+// TakeNotice returns and forgets a problem with the decision lock. host is the host that has reported it. text is empty
+// if there is no problem. The caller reports the problem to the user.
 func (q *Queue) TakeNotice() (host, text string) {
 	if q.host != nil {
 		host, text = q.host.Name(), q.lockNotice

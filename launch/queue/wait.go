@@ -54,7 +54,7 @@ const (
 	maxRejoin   = 30 * time.Second
 )
 
-// ErrWaited is returned when a request has waited for the longest time that its user allows.
+// ErrWaited is returned when a request has waited for the maximum time that its user allows.
 var ErrWaited = errors.New("the request has waited for the longest time that --wait allows")
 
 // CodeUnreachable is the error code for a request that waits because hosts that the user has named cannot be
@@ -70,8 +70,8 @@ func (q *Queue) Waited() time.Duration { return time.Since(q.position.began) }
 // Position returns the last known position of the request in the queue. The first request has position 1.
 func (q *Queue) Position() int { return q.position.ahead + 1 }
 
-// BeginWait records that the request begins to wait. The returned context ends with ErrWaited after the
-// longest time that the user allows.
+// BeginWait records that the request begins to wait. The returned context ends with ErrWaited after the maximum time
+// that the user allows.
 func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	q.position.began = time.Now()
 	if limit := q.req.TimeLimits.Wait; limit > 0 {
@@ -80,8 +80,8 @@ func (q *Queue) BeginWait(ctx context.Context) (context.Context, context.CancelF
 	return context.WithCancel(ctx)
 }
 
-// WaitForChance waits until another attempt to start is worthwhile, and then returns nil. For the first
-// request of the queue, that is whenever claims have changed. If it returns an error, the request ends.
+// WaitForChance waits until another attempt to start is worthwhile, and then returns nil. For the first request of the
+// queue, this is the case whenever claims have changed. If it returns an error, the request ends.
 func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	p := &q.position
 	now := time.Now()
@@ -218,8 +218,8 @@ func (q *Queue) PositionReceived(m *wire.QueuePosition) {
 	p.ahead, p.total, p.head = m.Ahead, m.Total, m.Head
 }
 
-// AwaitChange waits until claims on a host have changed, but no longer than until the time until, and no
-// longer than maxRetry. The caller must have sent WatchClaims to the hosts.
+// AwaitChange waits until claims on a host have changed, until the given time, or for maxRetry, whichever comes first.
+// The caller must have sent WatchClaims to the hosts.
 func (q *Queue) AwaitChange(ctx context.Context, until time.Time) error {
 	if err := q.waitAndReceive(ctx, min(minRetry, time.Until(until))); err != nil {
 		return err

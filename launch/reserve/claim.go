@@ -35,7 +35,7 @@ func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	return err
 }
 
-// setPlan stores the plan for which nodes are to be claimed.
+// setPlan stores the plan whose nodes must be claimed.
 func (r *reservation) setPlan(p job.Plan) {
 	r.plan, r.planHosts = p, nil
 	for _, np := range p.Nodes {

@@ -134,8 +134,8 @@ func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []j
 	}
 }
 
-// connectSet connects to a set of nodes with one call of the dialer. As soon as the result for a node is
-// known, it calls note. The first node of the set has the index first, and the others follow.
+// connectSet connects to a set of nodes with one call of the dialer. As soon as the result for a node is known, it
+// calls note. The index that note receives is first for the first node of the set, first+1 for the second, and so on.
 func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return
@@ -171,7 +171,7 @@ func (r *reservation) reportSkipped() {
 	}
 }
 
-// connectResult converts the result of connecting to a host to the form that the job's result has.
+// connectResult converts the result of connecting to a host to the form that is used in the job's result.
 func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.ConnectResult {
 	if c.Err != nil {
 		return job.ConnectResult{Node: def.Name, Took: c.Took, Err: c.Err.Error()}
@@ -180,7 +180,7 @@ func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.C
 		InBatchAccounting: r.req.RM.Accounts(c.Node.Probe.Holder)}
 }
 
-// connectFailures returns the candidates that cannot be used, in their order.
+// connectFailures returns the candidates that cannot be used, in the order of the candidate list.
 func (r *reservation) connectFailures() (failed []job.Failure) {
 	listed := r.req.ListedNodes()
 	for _, def := range r.req.Nodes {

@@ -23,7 +23,7 @@ type ControlResult struct {
 	StillHasClaim bool // the job replied that it has ended, but still has a claim on Node
 }
 
-// These are the longest times to wait for a job's final reply to a control request.
+// These are the maximum times to wait for a job's final reply to a control request.
 const (
 	statusTimeout     = 30 * time.Second // the helper itself gives up after 10 s
 	finalReplyTimeout = 10 * time.Minute
@@ -127,9 +127,9 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 	}
 }
 
-// remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger
-// (directory of claims) cannot be read. claim tells these two cases apart in words. Both results are empty if
-// there is no such node.
+// remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger (directory of
+// claims) cannot be read. claim is a text that says which of these two cases applies. Both results are empty if there
+// is no such node.
 func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string) {
 	for i, p := range pages {
 		switch {
@@ -143,9 +143,9 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string)
 	return "", ""
 }
 
-// Status returns the claims of all jobs on the candidates, as Ledgers does, and asks one job for the states
-// of its ranks. result has these states if the user may see them. Otherwise result is zero. If several users
-// have claims under this job ID, no job is asked.
+// Status returns the claims of all jobs on the candidates, as Ledgers does, and asks one job for the states of its
+// ranks. result contains these states if the user may see them. Otherwise result is zero. If several users have claims
+// under this job ID, no job is asked.
 func Status(ctx context.Context, req job.Request, env Env, ref job.JobRef) (pages []job.LedgerListing, result ControlResult, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
 		r.reportSkipped()
@@ -248,7 +248,7 @@ func ranksReported(pages []job.LedgerListing) int {
 	return len(slices.DeleteFunc(slices.Collect(maps.Keys(ranks)), func(r int) bool { return !ranks[r] }))
 }
 
-// jobSize returns the job's number of ranks, which its claims contain. It returns 0 if the job has no claims.
+// jobSize returns the job's number of ranks according to its claims. It returns 0 if the job has no claims.
 func jobSize(pages []job.LedgerListing, t jobTarget) (size int) {
 	for i, p := range pages {
 		for _, c := range p.Claims {
@@ -268,7 +268,7 @@ func maxListing(hosts int) int {
 	return max(all/max(hosts, 1), least)
 }
 
-// reportNotices names the users whose claims are missing in the listings of claims.
+// reportNotices reports to the user which claims are missing from the listings of claims.
 func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	for _, p := range pages {
 		if p.Notice != "" {
@@ -277,8 +277,8 @@ func (r *reservation) reportNotices(pages []job.LedgerListing) {
 	}
 }
 
-// readLedgers reads the ledgers (directories of claims) of all candidates, in their order. If target is not
-// nil, the listings include the states of the target job's ranks.
+// readLedgers reads the ledgers (directories of claims) of all candidates, in the order of the candidate list. If
+// target is not nil, the listings include the states of the target job's ranks.
 func (r *reservation) readLedgers(ctx context.Context, target *jobTarget) (pages []job.LedgerListing, err error) {
 	read, lists := make(map[*host]job.LedgerListing), make(map[*host]*wire.ListLedger)
 	for i, n := range r.hosts {

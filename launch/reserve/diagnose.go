@@ -53,7 +53,7 @@ func Diagnose(ctx context.Context, req job.Request, env Env) (diagnoses []job.Ho
 	return diagnoses, refused, nil
 }
 
-// refusal makes the plan with which the program would start now. It returns the error if no plan is possible.
+// refusal makes a plan, to find out whether the program could start now. It returns the error if no plan is possible.
 func (c *diagnosis) refusal(ctx context.Context) error {
 	if len(c.connectFailures()) > 0 && !c.req.SkipUnreachable || len(c.reachedHosts()) == 0 {
 		return nil // the hosts' own failures say why
@@ -74,7 +74,7 @@ func (c *diagnosis) refusal(ctx context.Context) error {
 	return err
 }
 
-// A diagnosis is the state of one call of Diagnose.
+// A diagnosis holds the state of one call of Diagnose.
 type diagnosis struct {
 	*reservation
 	hosts  []*host // without hosts that only the plan needs
@@ -146,8 +146,8 @@ func hasProgram(req job.Request, app int) bool {
 	return app < len(req.Apps) && len(req.Apps[app].Argv) > 0 && req.Apps[app].Argv[0] != ""
 }
 
-// lookFor returns a message that asks whether a host has the working directory and the program of an app
-// context. The host need not have a program that mpiexec copies there (--stage).
+// lookFor returns a message that asks whether a host has the working directory and the program of an app context. The
+// message does not ask for a program that mpiexec copies to the host (--stage).
 func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	m := new(wire.Diagnose)
 	if app >= len(req.Apps) || len(req.Apps[app].Argv) == 0 {
@@ -165,8 +165,8 @@ func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	return m
 }
 
-// clockSkew returns by how much a host's clock is ahead of this machine's, and how wrong this result can be.
-// clock is what the host's clock showed between the times sent and received of this machine. clockSkew
+// clockSkew returns by how much a host's clock is ahead of this machine's, and the maximum error of this result. clock
+// is a reading of the host's clock, made between the times sent and received of this machine's clock. clockSkew
 // compares wall-clock times.
 func clockSkew(sent, received, clock time.Time) (ahead, skewError time.Duration) {
 	sent, received = sent.Round(0), received.Round(0)
@@ -231,12 +231,12 @@ func (c *diagnosis) sameMachine(a, b *host) bool {
 // for nodes that do not reply.
 const peerProbeTimeout = 2 * queryTimeout
 
-// maxAllPairs is the largest number of hosts for which every host tests its connection to every other host.
+// maxAllPairs is the maximum number of hosts up to which every host tests its connection to every other host.
 const maxAllPairs = 32
 
-// probePartners returns the indices of the hosts to which host i of n tests its connection. Up to maxAllPairs
-// hosts, these are all other hosts. Above, these are the hosts at distances 1, 2, 4, ... before and after it,
-// so that each host is tested by several others.
+// probePartners returns the indices of the hosts to which host i of n tests its connection. If n is at most
+// maxAllPairs, these are all other hosts. Otherwise these are the hosts at distances 1, 2, 4, ... before and after host
+// i, so that several others test each host.
 func probePartners(i, n int) (found []int) {
 	if n <= maxAllPairs {
 		for k := range n {

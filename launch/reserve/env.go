@@ -18,7 +18,7 @@ import (
 	"remshell/wire"
 )
 
-// An Env has the services and settings that the caller provides for a reservation.
+// An Env contains the services and settings that the caller provides for a reservation.
 type Env struct {
 	node.Connector // Connect, and the Dialer that it uses
 	RankOptions
@@ -125,8 +125,8 @@ func (w *SignalWatch) HandOver(handle func(syscall.Signal)) {
 	w.mu.Unlock()
 }
 
-// TakeBack ends the passing of signals that HandOver has begun. Once no more signals are passed on, it calls
-// unhandled, which returns the signals that were passed on and not handled. TakeBack handles these signals.
+// TakeBack stops the passing on of signals that HandOver has begun. It then calls unhandled, which returns the signals
+// that were passed on but not handled, and handles these signals itself.
 func (w *SignalWatch) TakeBack(unhandled func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"remshell/usererr"
 )
 
-// A HostsError lists hosts that cannot be used or could not start their ranks. Unwrap returns one error for
-// each reason. Each has a folded list of the hosts, such as n[1-3], and a hint.
+// A HostsError lists hosts that cannot be used or could not start their ranks. Unwrap returns one error for each
+// reason. Each of these errors contains a folded list of the hosts, such as n[1-3], and a hint.
 type HostsError struct {
 	Failed      []job.Failure
 	SomeReached bool // some hosts were reached, so the job might start without these
@@ -34,8 +34,8 @@ func (e *HostsError) Unwrap() []error {
 	return reasons
 }
 
-// A foldedFailure is a failure of several hosts for the same reason. It has all these hosts and the details
-// of the first one, as in "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
+// A foldedFailure is a failure of several hosts for the same reason. It contains all these hosts and the details of the
+// first one, as in "node[03-42]: connect: connection refused (node03: 10.1.0.3:22)".
 type foldedFailure struct {
 	reason   string
 	hosts    []string
@@ -62,7 +62,7 @@ func (f *foldedFailure) Unwrap() error { return f.err }
 // maxHintCommands is the largest number of commands in a hint.
 const maxHintCommands = 8
 
-// Hint returns the hint of the first host. If that hint has a command for the host, the result has such
+// Hint returns the hint of the first host. If that hint contains a command for the host, the result contains such
 // commands for all hosts.
 func (f *foldedFailure) Hint() string {
 	if len(f.commands) < 2 {

@@ -13,13 +13,12 @@ import (
 )
 
 /*
-A Feature prepares the nodes of a job before its ranks start. It is called when every node has claimed its
-part of the plan. Nodes without ranks are not prepared. The decision lock is already released:
+A Feature prepares the nodes of a job before its ranks start. Its Prepare is called when every node has claimed its part
+of the plan. Nodes without ranks are not prepared. The decision lock is already released:
 
 	findPlace --> each node has claimed --> Prepare of each feature --> the Reservation
 
-The new nodes of a spawn are prepared in the same way. Nodes that the job has already are not prepared
-again.
+The new nodes of a spawn are prepared in the same way. Nodes that the job already uses are not prepared again.
 */
 type Feature struct {
 	IsWanted func(job.Request) bool   // the request needs the feature
@@ -54,9 +53,9 @@ func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 // ErrTooSlow is returned by Preparation.Wait when the time limit has passed.
 var ErrTooSlow = errors.New("mpiexec did not finish the preparation of the hosts in time")
 
-// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all
-// features together must be done by startBy. Otherwise each feature may take as long as a start. prepareNodes
-// returns the deadline by which all ranks must run.
+// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all features
+// together must have finished by startBy. Otherwise each feature may take as long as a start. prepareNodes returns the
+// deadline by which all ranks must run.
 func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (node.Deadline, error) {
 	var nodes []*node.Node
 	for _, n := range r.planHosts {
@@ -138,8 +137,8 @@ func (p *Preparation) Fail(n *node.Node, err error) {
 	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: n.Def.Origin, Err: err})
 }
 
-// RestartLimit starts the time limit anew. A feature calls it when one of the nodes has finished. It does
-// nothing if the user has set --start-timeout.
+// RestartLimit restarts the time limit. A feature calls it when one of the nodes has finished. It does nothing if the
+// user has set --start-timeout.
 func (p *Preparation) RestartLimit() {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.BeginStep(StartTimeout(p.Request))

@@ -83,15 +83,15 @@ func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	return queued
 }
 
-// ownEntries returns those of the given claims and tickets of jobs that belong to the current user.
+// ownEntries returns the claims and tickets in all that belong to the current user.
 func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }
 
-// resolveName returns the job that a name means. The name is a job ID, an unambiguous prefix of one, or
-// NewestJob, which means the user's newest job. If ref names no user, the user's own jobs are searched first,
-// and then, except for NewestJob, the jobs of other users. The ID is empty if there is no newest job. If
-// nothing matches, the result is the name itself. If several jobs match, the error is an *ambiguousError.
+// resolveName returns the job to which a name refers. The name is a job ID, an unambiguous prefix of one, or NewestJob,
+// which means the user's newest job. If ref names no user, the user's own jobs are searched first, and then, except for
+// NewestJob, the jobs of other users. The ID is empty if there is no newest job. If nothing matches, the result is the
+// name itself. If several jobs match, the error is an *ambiguousError.
 func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) {
 	all := ledgerEntries(pages, ref, true)
 	first := all
@@ -177,8 +177,8 @@ func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 	return a
 }
 
-// findJob finds the job with a given ID on all nodes. If ref names no user, it prefers the current user's
-// job, and otherwise takes the only other user's job. If several other users have jobs with this ID, it
+// findJob finds the job with a given ID on all nodes. If ref names no user, it prefers the current user's job. If that
+// user has none, it takes the job of the only other user who has one. If several other users have jobs with this ID, it
 // returns the error ambiguous.
 func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, ambiguous *usererr.Error) {
 	t = jobTarget{ref, slices.Repeat([]int{-1}, len(pages))}
@@ -196,8 +196,8 @@ func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarg
 	return t, nil
 }
 
-// resolveJob finds the job that a name means. If tickets is false, it considers tickets only for jobs that
-// have no claims.
+// resolveJob finds the job to which a name refers. If tickets is false, it considers tickets only for jobs that have no
+// claims.
 func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, err error) {
 	if ref, err = resolveName(pages, ref); err != nil {
 		return t, err

@@ -21,8 +21,8 @@ type KeptNode struct {
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes that the previous attempt (one run of all ranks) has left connected. It closes
-// the connection of a node that is no candidate, which a spawn may have added.
+// takeOverKept adds the nodes that the previous attempt (one run of all ranks) has left connected. It closes the
+// connection of a node that is not a candidate; a spawn may have added such a node.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -66,9 +66,9 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass starts an attempt (one run of all ranks) before requests that wait in the queue, if the attempt
-// uses only CPUs that the previous attempt still claims. No waiting request could use these CPUs before, and
-// some may wait for this job to end. If that is not possible, it returns the error refused.
+// tryBypass starts an attempt (one run of all ranks) ahead of requests that wait in the queue, if the attempt uses only
+// CPUs that the previous attempt still claims. No waiting request could have used these CPUs, and some may be waiting
+// for this job to end. If that is not possible, it returns the error refused.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {

@@ -82,8 +82,8 @@ func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, e
 	return g, nil
 }
 
-// findTarget makes a plan and claims its nodes. It tries again if another job has claimed the same CPUs
-// meanwhile.
+// findTarget makes a plan and claims its nodes. It tries again if another job has claimed the same CPUs in the
+// meantime.
 func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 	for try := 1; ; try++ {
 		err := g.findTargetOnce(ctx, m)

@@ -14,7 +14,7 @@ import (
 	"remshell/wire"
 )
 
-// baseEnv returns the environment that all ranks on a node have. Later assignments of a variable win
+// baseEnv returns the environment that all ranks on a node have. Later assignments of a variable override earlier ones
 // (cli.md section 8).
 func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	env := req.BaseEnv
@@ -84,8 +84,8 @@ func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	return apps
 }
 
-// prepareMessage returns the Prepare message for node i of the plan. local is the address by which other
-// nodes reach this machine.
+// prepareMessage returns the Prepare message for node i of the plan. local is the address at which other nodes reach
+// this machine.
 func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 	req, terms, p, np, n := r.req, r.env.RankOptions, r.plan, r.plan.Nodes[i], r.planHosts[i]
 	m := &wire.Prepare{
@@ -158,9 +158,9 @@ func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether the job may claim CPUs even if another job has claimed them after the nodes
-// were asked for free CPUs. That is allowed on this machine if ranks share CPUs anyway, and in the last of
-// maxConflicts tries.
+// ignoresOthers reports whether the job may claim CPUs even if another job has claimed them after the nodes were asked
+// for free CPUs. That is allowed on this machine if ranks share CPUs anyway, and in the last of maxConflicts attempts
+// to claim nodes.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }
@@ -189,8 +189,8 @@ func claimOf(req job.Request, p job.Plan, n *host, ranks int) job.Claim {
 // slotCount returns the number of slots of the whole node (S in placement.md section 0).
 func (n *host) slotCount() int { return job.Node{NodeDef: n.def, Probe: n.probe}.SlotCount() }
 
-// localAddress returns the address by which other nodes reach this machine: its local address of the
-// connections to them. It is the loopback address if all nodes are this machine, and empty if unknown.
+// localAddress returns the address at which other nodes reach this machine: the local address of the connections to
+// them. It returns the loopback address if all nodes are this machine, and "" if the address is unknown.
 func (r *reservation) localAddress(nodes []*host) string {
 	for _, n := range nodes {
 		if ip := n.LocalIP(); !n.def.Local && ip != nil && !ip.IsLoopback() {
@@ -203,7 +203,7 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelLimits returns those of all limits that the kernel can enforce for each process (setrlimit).
+// kernelLimits returns the limits in all that the kernel can enforce for each process (setrlimit).
 func kernelLimits(all limits.Map) (kernel []job.KernelLimit) {
 	for _, name := range all.Names() {
 		if name.IsKernelLimit() {

@@ -19,13 +19,13 @@ import (
 // queryTimeout is how long a host may take to reply to a query that changes nothing.
 const queryTimeout = 5 * time.Second
 
-// A message is the event that a host has sent a message.
+// A message is an event that reports a message from a host.
 type message struct {
 	from *host
 	m    wire.Message
 }
 
-// A disconnected is the event that the connection to a host has ended.
+// A disconnected is an event that reports the end of the connection to a host.
 type disconnected struct {
 	from *host
 	err  error
@@ -137,7 +137,7 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 	return nil, nil
 }
 
-// openRequests has the open trace step of each request that has no reply yet. Not all kinds of requests are
+// openRequests contains the open trace step of each request that has no reply yet. Not all kinds of requests are
 // traced.
 type openRequests map[*host]trace.Step
 

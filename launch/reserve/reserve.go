@@ -1,7 +1,7 @@
 /*
-Package reserve finds nodes for a request. It makes a Reservation from the candidates: a plan, and nodes
-that have claimed their part of it. mpiexec makes one reservation for the command line and one for each
-spawn. Reservations share no state that changes.
+Package reserve finds nodes for a request. The result is a Reservation: a plan, and nodes among the candidates that have
+claimed their part of the plan. mpiexec makes one reservation for the command line and one for each spawn. Reservations
+share no mutable state.
 
 	               .---------- planAndClaim -----------.
 	connectAll --> survey --> plan.Make --> claim       --> prepare
@@ -94,7 +94,7 @@ type reservation struct {
 	claimsConflicted bool // other jobs won maxConflicts conflicts
 }
 
-// A host is a connected node, with the data that one reservation has about it.
+// A host is a connected node, with the data that one reservation keeps about it.
 type host struct {
 	*node.Node
 	def              job.NodeDef // may change while the request waits
@@ -127,9 +127,9 @@ func newReservation(req job.Request, env Env) *reservation {
 	return r
 }
 
-// Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never
-// nil. If there is an error, it contains only the notes of the plan and the results of connecting. kept are
-// nodes of the previous attempt (one run of all ranks), which Reserve uses again.
+// Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never nil. If there
+// is an error, it contains only the notes of the plan and the results of connecting. kept are nodes of the previous
+// attempt (one run of all ranks), which Reserve reuses.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)
@@ -254,8 +254,8 @@ func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.D
 	return p, startBy, err
 }
 
-// rereadRequest reads the request again, because its files may have changed while it waits. If the request
-// cannot be read, the old one remains in effect.
+// rereadRequest reads the request again, because its files may have changed while it waits. If the request cannot be
+// read, the old request remains in effect.
 func (r *reservation) rereadRequest() {
 	if r.env.RereadRequest == nil || !r.queue.IsWaiting() {
 		return
@@ -277,9 +277,9 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// decideOnce connects to the candidates if that has not been done. Then it makes a plan and claims its nodes,
-// once, while it holds the decision lock, which ensures that one job at a time is planned. startBy is the
-// deadline by which all ranks of the plan must run.
+// decideOnce connects to the candidates if it has not done so before. Then it makes a plan and claims its nodes, once,
+// while it holds the decision lock, which ensures that one job at a time is planned. startBy is the deadline by which
+// all ranks of the plan must run.
 func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
@@ -326,8 +326,8 @@ func (r *reservation) lockDecision(ctx context.Context) (err error) {
 	return err
 }
 
-// planAndClaim makes a plan and claims its nodes. It tries again if another job has claimed the same CPUs
-// meanwhile.
+// planAndClaim makes a plan and claims its nodes. It tries again if another job has claimed the same CPUs in the
+// meantime.
 func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	for try := 1; ; try++ {
 		r.claimsConflicted = try == maxConflicts
@@ -375,7 +375,7 @@ func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	return p, r.checkSeparation()
 }
 
-// makePlan calls plan.Make. It returns early if ctx ends (rule TRUST-8). Then plan.Make continues in the
+// makePlan calls plan.Make. It returns early if ctx ends (rule TRUST-8). In that case plan.Make continues in the
 // background, which is harmless because it has no side effects.
 func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan, error) {
 	type outcome struct {
@@ -414,7 +414,7 @@ func (r *reservation) conflictError(conflict *claimConflict) error {
 
 func (e *claimConflict) Error() string { return e.node + ": " + e.reason }
 
-// reportOnce reports a text to the user, unless it has done so before.
+// reportOnce reports a text to the user, unless it has already reported the same text.
 func (r *reservation) reportOnce(text string) {
 	if !r.noticesReported[text] {
 		r.noticesReported[text] = true

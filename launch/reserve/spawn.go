@@ -25,7 +25,7 @@ type SpawnRequest struct {
 	OwnNodes  []OwnNode
 }
 
-// An OwnNode is a node that the job uses already.
+// An OwnNode is a node that the job already uses.
 type OwnNode struct {
 	Node
 	Occupancy  job.Occupancy // what the job uses of it
@@ -58,7 +58,7 @@ func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest)
 	return r.newResult(startBy), nil
 }
 
-// newSpawnReservation returns a reservation that initially has the nodes on which the job runs.
+// newSpawnReservation returns a reservation that initially contains the nodes on which the job runs.
 func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation {
 	r := newReservation(req, env)
 	r.spawnGroup, r.connected = &spawnGroup{SpawnRequest: s}, true
@@ -68,7 +68,7 @@ func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation 
 	return r
 }
 
-// ownHosts returns the nodes that the job uses already.
+// ownHosts returns the nodes that the job already uses.
 func (r *reservation) ownHosts() []*host {
 	return slices.DeleteFunc(slices.Clone(r.hosts), func(n *host) bool { return !n.ofJob })
 }
@@ -135,7 +135,7 @@ func (r *reservation) namedFailures() []job.Failure {
 	return slices.DeleteFunc(r.connectFailures(), func(f job.Failure) bool { return !r.spawnGroup.constraints.NamesHost(job.NodeDef{Name: f.Node}) })
 }
 
-// capacityFrom returns for how many ranks there was room, according to the error of a plan.
+// capacityFrom returns how many ranks would have fit, according to the error of a plan.
 func capacityFrom(err error) int {
 	var failed *plan.Error
 	errors.As(err, &failed)

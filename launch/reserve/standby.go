@@ -69,9 +69,8 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim returns a Prepare message that only claims a node for a later attempt (one run of all ranks). The
-// node runs no ranks now. The message also says how long the helper waits for mpiexec if the connection
-// breaks.
+// idleClaim returns a Prepare message that only claims a node for a later attempt (one run of all ranks). The node
+// currently runs no ranks. The message also says how long the helper waits for mpiexec if the connection breaks.
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang *job.Gang) *wire.Prepare {
 	req, p := r.req, r.plan
 	p.Gang = gang

@@ -18,8 +18,8 @@ import (
 	"remshell/wire"
 )
 
-// surveyNodes asks all nodes which CPUs and GPUs other jobs use, and makes the snapshot for the plan from the
-// replies. A node that does not reply counts as lost.
+// surveyNodes asks all nodes which CPUs and GPUs other jobs use, and builds the snapshot for the plan from the replies.
+// A node that does not reply counts as lost.
 func (r *reservation) surveyNodes(ctx context.Context) error {
 	candidates := r.reachedHosts()
 	silent, err := r.surveyWithin(ctx, candidates, r.surveyTimeout())
@@ -73,8 +73,8 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	})
 }
 
-// surveyTimeout returns how long a node may take to report what other jobs use. It is short, because no other
-// job can be planned meanwhile (placement.md 6.4).
+// surveyTimeout returns how long a node may take to report what other jobs use. It is short, because no other job can
+// be planned during this time (placement.md 6.4).
 func (r *reservation) surveyTimeout() time.Duration {
 	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }
@@ -156,7 +156,7 @@ func lostBeforeStart(cause error) error {
 	return fmt.Errorf("mpiexec lost contact before the start (%s)", usererr.Reason(cause))
 }
 
-// takeSnapshot makes the snapshot for the plan from the reports of the nodes.
+// takeSnapshot builds the snapshot for the plan from the reports of the nodes.
 func (r *reservation) takeSnapshot() {
 	r.snap.Nodes, r.snapHosts = nil, nil
 	avoided := r.queue.AvoidedNodes() // left to the head of the queue

@@ -153,7 +153,7 @@ type retry struct {
 	busy  bool // an attempt is under way
 }
 
-// A reconnected is the event that connecting again to a candidate has succeeded or failed.
+// A reconnected is an event that reports whether connecting to a candidate again has succeeded.
 type reconnected struct {
 	def  job.NodeDef
 	node *node.Node
@@ -164,7 +164,7 @@ type reconnected struct {
 // it out of the inbox must call Discard.
 type LateEvent interface{ Discard() }
 
-// Discard closes the connection to the node, because it was made too late.
+// Discard closes the connection to the node, because it was established too late.
 func (e reconnected) Discard() {
 	if e.node != nil {
 		go e.node.Close()

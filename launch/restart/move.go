@@ -13,8 +13,8 @@ import (
 // This file decides whether a job may be moved (rule SV-17), and makes the request for its new nodes while
 // it runs.
 
-// A Move names hosts that a job is to leave, and hosts to which it may move. If both lists are empty, the job
-// is planned again on the CPUs that are free now.
+// A Move names hosts that a job must leave, and hosts to which it may move. If both lists are empty, the job is planned
+// again on the CPUs that are currently free.
 type Move struct {
 	From []string // excluded for the job from now on
 	To   []string // the only candidates; empty: all
@@ -115,8 +115,8 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 	return req, vacated, ""
 }
 
-// findNamed returns the candidates that have one of the given names as name or alias. If there is no
-// candidate with some name, unknown is that name.
+// findNamed returns the candidates that have one of the given names as name or alias. If no candidate has one of these
+// names, unknown is that name.
 func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, unknown string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {

@@ -1,6 +1,6 @@
 /*
-Package restart decides whether a job starts again after an attempt has ended, when, and with which
-request (survive.md 3). It performs no I/O.
+Package restart decides whether, when and with which request a job is restarted after an attempt has ended (survive.md
+3). It performs no I/O.
 
 	attempts so far --Decide--> over, or again after a pause
 	   |
@@ -38,16 +38,15 @@ const KeepTime = 10 * time.Minute
 // SearchTime is how long a restart looks for free nodes before it gives up (rule SV-5).
 const SearchTime = 10 * time.Minute
 
-// A Decision says whether, and after which pause, a job is started again after its last attempt.
+// A Decision says whether, and after which pause, a job is restarted after its last attempt.
 type Decision struct {
 	Restarts bool
 	Pause    time.Duration // before the next attempt
 	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides whether to start a job again after its last attempt, which must have been run by this
-// mpiexec. random is from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together
-// do not restart together.
+// Decide decides whether to restart a job after its last attempt, which must have been run by this mpiexec. random is
+// from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together do not restart together.
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
 	last := attempts[len(attempts)-1]
@@ -90,8 +89,8 @@ func pause(first time.Duration, attempts []job.Attempt, random float64) time.Dur
 	return p + time.Duration(random*float64(p)/5)
 }
 
-// withoutMoves returns the attempts except those that ended because the job was moved. Moving a job is no
-// failure and does not count as a restart.
+// withoutMoves returns the attempts except those that ended because the job was moved. Moving a job is not a failure
+// and does not count as a restart.
 func withoutMoves(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.CountsAsFailure() })
 }
@@ -120,8 +119,8 @@ func RestartNumber(p job.RestartPolicy, attempts []job.Attempt) string {
 	return fmt.Sprintf("%d of %d", RestartsUsed(p, attempts), p.MaxRestarts)
 }
 
-// NextRequest returns the request for the attempt that follows after attempts. If attempts is empty, it
-// returns the request of the first attempt. Attempts after the first skip nodes that cannot be reached.
+// NextRequest returns the request for the attempt that follows the given attempts. If attempts is empty, it returns the
+// request of the first attempt. Attempts after the first skip nodes that cannot be reached.
 func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	req := first
 	if !first.Restart.AllowsSeveral() {
@@ -139,9 +138,9 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes
-// that had ranks and were not lost come first. Then follow standby nodes, unused nodes by the sort key, and
-// last nodes that were lost once. After a move, only nodes of the move are candidates.
+// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes that had
+// ranks and were not lost come first. They are followed by standby nodes, then by unused nodes in the order of the sort
+// key, and finally by nodes that were lost once. After a move, only nodes of the move are candidates.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	failures := make(map[string]int)
@@ -208,8 +207,7 @@ func restartCount(launcher string) string {
 	return ""
 }
 
-// attemptVariables returns environment variables by which ranks learn which attempt they belong to (rule
-// SV-10).
+// attemptVariables returns environment variables from which ranks learn to which attempt they belong (rule SV-10).
 func attemptVariables(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + RestartsLeft(first.Restart, attempts)}

@@ -131,8 +131,8 @@ func (f *stdinFeeder) hasReaders() bool {
 	return !f.closed && len(f.readers) > 0
 }
 
-// waitForCredit waits until all ranks can accept minCredit bytes, and returns how many bytes may be read. At
-// most maxBytes bytes may be on the way to each rank. It returns 0 if no rank reads any more.
+// waitForCredit waits until all ranks can accept minCredit bytes, and returns how many bytes may be read. At most
+// maxBytes bytes may be in flight to each rank. It returns 0 if no rank reads any more.
 func (f *stdinFeeder) waitForCredit(maxBytes, minCredit int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -199,8 +199,8 @@ func (f *stdinFeeder) addCredit(rank, n int) {
 	})
 }
 
-// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to the rank but not
-// read are lost, which is no error (rule IO-3).
+// dropReader removes a rank that has closed its stdin or has ended. Bytes that were sent to the rank but not read are
+// lost, which is not an error (rule IO-3).
 func (f *stdinFeeder) dropReader(rank int) {
 	f.changeLocked(func() {
 		f.readers = slices.DeleteFunc(f.readers, func(r StdinReader) bool { return r.Rank == rank })

@@ -8,7 +8,7 @@ import (
 	"remshell/launch/stdio/pattern"
 )
 
-// A labelMaker makes the labels that -label puts before lines of output. It caches labels that do not change.
+// A labelMaker creates the labels that -label puts before lines of output. It caches labels that do not change.
 type labelMaker struct {
 	pattern  pattern.Pattern
 	stream   string

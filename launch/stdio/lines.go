@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxUnfinished is the largest part of an unfinished line, in bytes, that is held back until the line is
-	// complete (rule IO-8).
+	// maxUnfinished is the maximum number of bytes of an unfinished line that are held back until the line is complete
+	// (rule IO-8).
 	maxUnfinished = 64 << 10
 
 	// unfinishedDelay is how long an unfinished line is held back. It is short, so that prompts of programs
@@ -20,8 +20,8 @@ const (
 // A lineAssembler merges the output of many ranks without mixing their lines (rules IO-8, IO-9). It does no
 // I/O: it appends the bytes to write to a writeBuffer.
 //
-// Without labels, the bytes of each rank are unchanged. With labels, each line begins with a label, and a
-// newline is added to a last line that has none.
+// Without labels, the bytes of each rank are unchanged. With labels, each line begins with a label, and a newline is
+// added to a last line that does not end with one.
 type lineAssembler struct {
 	Label func(rank int) []byte // returns the label of a rank; nil: no labels
 	Raw   bool                  // unfinished lines are not held back
@@ -56,9 +56,9 @@ func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is
-// older than unfinishedDelay, it appends the line to out. It returns the time at which it is to be called
-// again if no further pieces arrive, or the zero time.
+// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is older than
+// unfinishedDelay, it appends the line to out. It returns the time at which it must be called again if no further
+// pieces arrive, or the zero time.
 func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	if l.hasNew {
 		l.hasNew, l.lastPiece = false, now

@@ -13,10 +13,10 @@ const (
 	// mergeDelay is how long a line is held back because other ranks may write the same line.
 	mergeDelay = time.Second
 
-	// maxMergeBytes is the largest total size, in bytes, of the lines that are held back.
+	// maxMergeBytes is the maximum total size, in bytes, of the lines that are held back.
 	maxMergeBytes = 1 << 20
 
-	// mergeDepth is how many of the lines that are held back are searched for an equal one.
+	// mergeDepth is the maximum number of held-back lines that are searched for an equal line.
 	mergeDepth = 1000
 )
 
@@ -27,10 +27,10 @@ const (
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// Lines are held back for a short time. A new line of a rank is merged with an equal line that is held back,
-// provided that this line comes after the rank's previous line. Otherwise it is inserted directly after the
-// rank's previous line, so that the lines of each rank stay in order. A line is written when no other rank
-// can have the same line there, or mergeDelay after the last merge.
+// Lines are held back for a short time. A new line of a rank is merged with an equal line that is held back, provided
+// that this line comes after the rank's previous line. Otherwise it is inserted directly after the rank's previous
+// line, so that the lines of each rank stay in order. A line is written when no other rank can still have the same line
+// at that position, or mergeDelay after the last merge.
 type lineMerger struct {
 	first        *mergedLine         // waiting lines, as a linked list
 	lastLine     map[int]*mergedLine // by running rank, its last line if that waits; nil: it is written
@@ -85,8 +85,8 @@ func (c *lineMerger) finishLine(out *writeBuffer, rank int) {
 	}
 }
 
-// addLine adds a line of a rank. It merges the line with an equal one that is held back, or holds it back as
-// a line of its own.
+// addLine adds a line of a rank. It merges the line with an equal line that is held back, or holds it back as a
+// separate line.
 func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	last, living := c.lastLine[rank]
 	place := &c.first

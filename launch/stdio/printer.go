@@ -18,9 +18,9 @@ import (
 //	  ^                                 |
 //	  '------------- credit ------------'
 //
-// "The terminal" is mpiexec's own stdout or stderr, even if that is a pipe or a file. Only the printer's
-// goroutine waits for it. Credit limits the length of the queue: a rank gets new credit when its bytes
-// have been written.
+// "The terminal" is mpiexec's own stdout or stderr, even if that is a pipe or a file. Only the printer's goroutine
+// waits for the terminal. Credit limits the length of the queue: a rank gets new credit when its bytes have been
+// written.
 type Printer struct {
 	stream wire.Stream
 
@@ -112,7 +112,7 @@ func (p *Printer) Close() {
 // Done returns a channel that is closed after Close, when everything has been written.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns the error because of which the terminal cannot be written to any more, or nil.
+// WriteError returns the error since which the terminal can no longer be written to, or nil.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,8 +219,8 @@ func (p *Printer) run() {
 	p.writeRest()
 }
 
-// nextBatch waits for queued items and returns them. It returns none if a call of WriteDue is due. It reuses
-// old, the slice that it returned at the previous call.
+// nextBatch waits for queued items and returns them. It returns no items if a call of WriteDue is due. It reuses old,
+// the slice that it returned at the previous call.
 func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	clear(old)
 	var late <-chan time.Time

@@ -17,28 +17,27 @@ import (
 )
 
 const (
-	// maxWindowTotal is the largest number of bytes of one output stream that all ranks together may have on
-	// the way to mpiexec.
+	// maxWindowTotal is the maximum number of bytes of one output stream that all ranks together may have in flight to
+	// mpiexec.
 	maxWindowTotal = 16 << 20
 
 	minWindow = 4 << 10
 	maxWindow = 256 << 10
 )
 
-// WindowSize returns how many bytes of one output stream each rank may have on the way to mpiexec. In small
-// jobs the number is large, so that ranks need not wait. In large jobs it is small, to save memory in
-// mpiexec.
+// WindowSize returns how many bytes of one output stream each rank may have in flight to mpiexec. In small jobs the
+// number is large, so that ranks need not wait. In large jobs it is small, to save memory in mpiexec.
 func WindowSize(ranks int) int { return min(max(maxWindowTotal/max(ranks, 1), minWindow), maxWindow) }
 
-// GroupRanks has the data about the ranks of one group that the output options need.
+// GroupRanks contains the data about the ranks of one group that the output options need.
 type GroupRanks struct {
 	FirstRank, Size int                       // number in the job of its rank 0, and how many ranks there are
 	PatternRanks    func() []pattern.RankInfo // returns the values for patterns, by rank; called only if they are needed
 }
 
 // RanksOfPlan returns the ranks of a plan. first is the number of the plan's rank 0 in the job. The function
-// PatternRanks of the result makes its list only when it is called, because the list may be large and is
-// rarely needed.
+// PatternRanks of the result builds its list only when it is called, because the list may be large and is rarely
+// needed.
 func RanksOfPlan(p job.Plan, attempt, group, first int, start time.Time) GroupRanks {
 	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, start) })}
 }
@@ -54,7 +53,7 @@ func patternRanks(p job.Plan, attempt, group, first int, start time.Time) []patt
 	return infos
 }
 
-// An outputRouting has the sinks of each rank's output, for one stream.
+// An outputRouting contains the sinks of each rank's output, for one stream.
 type outputRouting struct {
 	terminalMixer outputMixer
 	routes        map[int][]*sink // by rank; a nil sink is the terminal
@@ -98,7 +97,7 @@ func newRouting(s job.Streams, options job.Output, ranks GroupRanks, stream stri
 	return r, r.addRanks(ranks, shown)
 }
 
-// addRanks sets the sinks of further ranks. visible has those ranks whose output goes to the terminal.
+// addRanks sets the sinks of further ranks. visible contains the ranks whose output goes to the terminal.
 func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 	if r.routes == nil {
 		r.routes = make(map[int][]*sink, ranks.Size)

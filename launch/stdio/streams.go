@@ -9,13 +9,13 @@ output to the terminal and to files, with labels. A feeder sends mpiexec's stand
 	   '-- Data, StdinBroadcast ---- feeder <--- mpiexec's standard input
 	           Credit ---------------^
 
-A rank may send output while it has credit. It gets more when its bytes have been written. mpiexec reads its input
-when the slowest rank that receives the input has credit. So the memory in use is limited, even if a terminal or a
+A rank may send output while it has credit. It gets more credit when its bytes have been written. mpiexec reads its
+input when the slowest rank that receives the input has credit. So the memory in use is limited, even if a terminal or a
 rank is slow.
 
-helper/stream.go describes the way from a rank to this package. This package does not know nodes: with a rank's
-output comes a Sender, which sends to the rank's helper. Ranks are numbered within the whole job. The numbers of
-spawned groups follow all others.
+helper/stream.go describes how output gets from a rank to this package. This package does not know nodes: together with
+a rank's output it receives a Sender, which sends to the rank's helper. Ranks are numbered within the whole job. The
+numbers of spawned groups follow all others.
 */
 package stdio
 
@@ -50,7 +50,7 @@ type Streams struct {
 // maxStderrTail is how many bytes at the end of a rank's stderr are kept for reports.
 const maxStderrTail = 512
 
-// Observers has functions that the printers call, on their own goroutines.
+// Observers contains functions that the printers call, on their own goroutines.
 type Observers struct {
 	OnOutput     func(rank int, stream string, data []byte) // receives the output of ranks, and no data at a rank's end; may be nil
 	OnStdoutGone func(err error)                            // called when mpiexec's standard output cannot be written to
@@ -114,8 +114,8 @@ func rankOptionError(options job.Streams, size int) error {
 	return nil
 }
 
-// A GroupOutput has the open output files of a group of ranks that is about to be spawned. It must be passed
-// to AddGroup or closed.
+// A GroupOutput contains the open output files of a group of ranks that is about to be spawned. It must be passed to
+// AddGroup or closed.
 type GroupOutput struct{ out, err *outputRouting }
 
 // PrepareGroup opens the files for the output of a spawned group that has not started. Only one group at a
@@ -163,8 +163,8 @@ func (s *Streams) ReleaseOutput(text string) {
 	}})
 }
 
-// HandleData handles data from a rank's helper. This is a piece of output, or the message that the rank has
-// closed its stdin. The piece is freed once it has been written. HandleData never blocks.
+// HandleData handles data from a rank's helper. The data is a piece of output, or the message that the rank has closed
+// its stdin. The piece is freed once it has been written. HandleData never blocks.
 func (s *Streams) HandleData(m *wire.Data, helper Sender) {
 	x := queueItem{from: helper, rank: m.Rank, data: m}
 	switch m.Stream {

@@ -16,7 +16,7 @@ type writeBuffer struct {
 	runStart int
 }
 
-// minBorrow is the size in bytes from which a piece is not copied. For shorter pieces, copying is faster.
+// minBorrow is the minimum size in bytes of a piece that is not copied. For shorter pieces, copying is faster.
 const minBorrow = 1 << 10
 
 func (c *writeBuffer) addCopy(b []byte) { c.copies = append(c.copies, b...) }

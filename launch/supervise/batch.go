@@ -32,10 +32,10 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the job ends because a rank was killed inside a batch job just now, so that
-// the batch system may have done it. A batch system kills the processes of a step one after the other; Slurm
-// begins with the youngest. For that reason a helper may report the end of its rank and die before it can
-// report more. If there is another explanation for the exit, such as lack of memory, the result is false.
+// killedByBatch reports whether the job ends because a rank was killed inside a batch job just now, so that the batch
+// system may have done it. A batch system kills the processes of a step one after the other; Slurm begins with the
+// youngest. For that reason a helper may report the end of its rank and die before it can report more. If there is
+// another explanation for the exit, such as lack of memory, it returns false.
 func (s *State) killedByBatch(now time.Time) bool {
 	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false
@@ -78,9 +78,9 @@ func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	return ranks
 }
 
-// ShouldAskBatch reports whether mpiexec should ask the batch system if it has ended the job. It returns true
-// if the batch system may be the cause. But if all helpers have received a signal that ends them, the cause
-// is clear, and the result is false.
+// ShouldAskBatch reports whether mpiexec should ask the batch system if it has ended the job. It returns true if the
+// batch system may be the cause. But if all helpers have received a signal that ends them, the cause is clear, and it
+// returns false.
 func (s *State) ShouldAskBatch() bool {
 	if !s.suspectsBatch() {
 		return false
@@ -96,8 +96,8 @@ func (s *State) BlameBatch() {
 	s.Cause = &c
 }
 
-// blameBatch makes the batch system the cause of the job's end, if that can explain the present cause and the
-// present cause is younger than batchGrace.
+// blameBatch makes the batch system the cause of the job's end, if that can explain the current cause, and if less than
+// batchGrace has passed since the current cause.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()
@@ -110,8 +110,8 @@ func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether the present cause of the job's end can be explained by a batch system that ends
-// hosts, helpers and ranks of its job.
+// mayBeBatch reports whether a batch system that ends hosts, helpers and ranks of its job can explain the current cause
+// of the job's end.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()
 	return rule.mayBeBatch != nil && rule.mayBeBatch(*s.Cause)

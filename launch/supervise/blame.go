@@ -21,8 +21,8 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection,
-// because the end of that rank is reported anyway. Of barriers that can never complete it reports only the
+// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection, because the
+// end of the rank with this connection is reported anyway. Of barriers that can never complete it reports only the
 // first, because the others are consequences.
 func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
@@ -66,7 +66,7 @@ func (s *State) WasToldToEnd() bool {
 	return s.laterEnd != nil
 }
 
-// replaceDoubtful makes c the cause of the job's end, if the present cause may be a consequence of c.
+// replaceDoubtful makes c the cause of the job's end, if the current cause may be a consequence of c.
 func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	doubt := causeGrace
 	if c.Kind == NodeConnectionLost {
@@ -77,5 +77,5 @@ func (s *State) replaceDoubtful(c Cause, now time.Time) {
 	}
 }
 
-// replaceCause makes c the cause of the job's end instead of the present one.
+// replaceCause makes c the cause of the job's end instead of the current cause.
 func (s *State) replaceCause(c Cause) { s.Cause, s.causeReplaced = &c, true }

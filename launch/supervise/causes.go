@@ -10,8 +10,8 @@ import (
 	"remshell/text"
 )
 
-// A Kind is a kind of cause, which is one way in which a job fails or is ended. Its value is the index of a
-// row in causes.
+// A Kind is a kind of cause: one of the ways in which a job fails or is ended. Its value is the index of a row in
+// causes.
 type Kind int
 
 // These are the kinds of causes. Each is described by a row of causes.
@@ -73,7 +73,7 @@ const (
 	blameNode   blamed = "the node"
 )
 
-// A causeRule has the properties of one kind of cause for which a job can end.
+// A causeRule contains the properties of one kind of cause for which a job can end.
 type causeRule struct {
 	name    string                           // in doc/supervision.md
 	reason  string                           // in --report (RM-53)
@@ -196,8 +196,8 @@ func failureOf(exit *job.Exit) Failure {
 
 func anyCause(Cause) bool { return true }
 
-// endedBySignal reports whether the cause is a rank that died by SIGTERM or SIGKILL. Batch systems end jobs
-// with these signals.
+// endedBySignal reports whether the cause is that SIGTERM or SIGKILL has killed a rank. Batch systems end jobs with
+// these signals.
 func endedBySignal(c Cause) bool {
 	return c.Code == job.SIGTERM.Status() || c.Code == job.Signal(9).Status()
 }

@@ -3,8 +3,8 @@ package supervise
 import "time"
 
 /*
-A clock measures the time of a job. It is stopped while the ranks are (package launch/hold), so no
-deadline passes then.
+A clock measures the time of a job. It is stopped while the ranks are stopped (package launch/hold), so no deadline
+passes during that time.
 
 	time       10:00      10:10         11:00      11:05
 	             |  run    |   stopped   |  run     |
@@ -23,8 +23,7 @@ func (c clock) jobTime(now time.Time) time.Time {
 	return now.Add(-c.stopped)
 }
 
-// moment returns the time at which the job's clock shows jobTime, provided that the clock is not stopped
-// before.
+// moment returns the time at which the job's clock shows jobTime, provided that the clock is not stopped before then.
 func (c clock) moment(jobTime time.Time) time.Time { return jobTime.Add(c.stopped) }
 
 // IsSuspended reports whether the ranks are stopped.
@@ -42,6 +41,6 @@ func (s *State) Resume(now time.Time) {
 	}
 }
 
-// StoppedTime returns for how long the ranks have been stopped in total. If they are stopped now, the present
+// StoppedTime returns for how long the ranks have been stopped in total. If they are currently stopped, the current
 // stop does not count.
 func (s *State) StoppedTime() time.Duration { return s.clock.stopped }

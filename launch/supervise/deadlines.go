@@ -113,9 +113,9 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run until mpiexec ends it. mpiexec ends it before the batch
-// job ends; the user sets by how much. The result is at least one second. It is 0 if the user has not
-// requested that or the end of the batch job is unknown.
+// timeLeft returns how much longer the job may run until mpiexec ends it. mpiexec ends it before the batch job ends;
+// the user sets by how much. The result is at least one second. It is 0 if the user has not requested this or the end
+// of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0
@@ -146,7 +146,8 @@ func (s *State) warnAt() time.Time {
 	return s.clock.jobTime(ends.Add(-s.policy.Warn.Before))
 }
 
-// warnRetry is how long to wait before the next try if some ranks have not started when the warning is due.
+// warnRetry is how long to wait before trying again to send the warning signal, if some ranks have not started when it
+// is due.
 const warnRetry = 100 * time.Millisecond
 
 // warnRanks sends the signal that warns of the coming end to the ranks. If some ranks have not started, it

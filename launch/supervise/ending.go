@@ -23,7 +23,7 @@ func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Acti
 	return []Action{EndAll{0, grace}}
 }
 
-// checkFinished returns the actions that follow when all ranks have ended. Until then it returns none.
+// checkFinished returns the actions that follow when all ranks have ended. Before that, it returns no actions.
 func (s *State) checkFinished(now time.Time) []Action {
 	if first := s.pending.checkpointed.cause; s.RanksLeft == 0 && first != nil {
 		s.setCause(*first, now)

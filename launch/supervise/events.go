@@ -7,7 +7,7 @@ import (
 	"remshell/limits"
 )
 
-// These are the events that Step handles, besides Failure.
+// These are the events that Step handles in addition to Failure.
 type (
 	// RankEnded reports that a rank has ended. To save memory, the Exit from the node's message is kept and
 	// not copied, because a job may have 640,000 ranks.

@@ -48,8 +48,8 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 	return s.checkFinished(now)
 }
 
-// noteCheckpointed reports whether a rank has exited because it has written a requested checkpoint and wants
-// to be started again. If so, the other ranks have until checkpointUntil to do the same (rule SV-14).
+// noteCheckpointed reports whether a rank has exited because it has written a requested checkpoint and wants to be
+// restarted. If so, the other ranks have until checkpointUntil to do the same (rule SV-14).
 func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || now.After(s.pending.checkpointUntil) {
 		return false

@@ -2,9 +2,9 @@ package supervise
 
 import "time"
 
-// endForMove ends the attempt (one run of all ranks), because the next attempt will run on other nodes
-// (survive.md SV-17). If all ranks have ended by themselves, the job is moved only if one of them has written
-// a checkpoint and wants to be started again.
+// endForMove ends the attempt (one run of all ranks), because the next attempt will run on other nodes (survive.md
+// SV-17). If all ranks have ended by themselves, the job is moved only if one of them has written a checkpoint and
+// wants to be restarted.
 func (s *State) endForMove(e MoveReady, now time.Time) []Action {
 	c := s.causeOf(Failure{Kind: EndedByMove, Text: e.Text})
 	if s.Phase == Lingering && s.Cause != nil && s.AllCheckpointed() {

@@ -3,9 +3,9 @@ package supervise
 import "time"
 
 /*
-A pending has failures that may be consequences of failures that are not yet reported. Each failure becomes the
-cause of the job's end when its time has come, unless a failure that explains the end better is reported earlier,
-or all ranks have ended earlier.
+A pending contains failures that may be consequences of other failures that are not yet reported. Each failure becomes
+the cause of the job's end after a delay, unless a failure that explains the end better is reported before that time, or
+all ranks have ended by then.
 */
 type pending struct {
 	suspected       suspicion // a rank lost its PMI connection, or a barrier can never complete: an exit that explains it may be on its way

@@ -6,7 +6,7 @@ import (
 	"remshell/job"
 )
 
-// A Policy has the user's settings about failures, signals and time limits.
+// A Policy contains the user's settings about failures, signals and time limits.
 type Policy struct {
 	Grace        time.Duration  // --kill-grace
 	StackTime    time.Duration  // how long a node may take to read its ranks' stacks
@@ -21,13 +21,14 @@ type Policy struct {
 	BatchJob     BatchJob // zero: there is none
 }
 
-// A TimeLimit is a limit of a job's run time, and the place where it was set. The zero value is no limit.
+// A TimeLimit is a limit of a job's run time, and the place where it was set. The zero value means that there is no
+// limit.
 type TimeLimit struct {
 	Max  time.Duration
 	From string
 }
 
-// A BatchJob is the batch job in which mpiexec runs. The zero value means that mpiexec runs in no batch job.
+// A BatchJob is the batch job in which mpiexec runs. The zero value means that mpiexec does not run in a batch job.
 type BatchJob struct {
 	System, Job string
 	End         time.Time // when the batch system ends it; zero: unknown

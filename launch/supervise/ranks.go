@@ -73,8 +73,8 @@ func (t *rankTable) addGroup(e GroupSpawned) {
 	t.unstarted += len(e.Nodes)
 }
 
-// addRank adds a rank to the list of a node's ranks. If the list has many ranks that have ended, it removes
-// them.
+// addRank adds a rank to the list of a node's ranks. If the list contains many ranks that have ended, it removes these
+// ranks.
 func (n *nodeState) addRank(rank int, ranks []rankState) {
 	if len(n.ranks) > 2*n.ranksLeft+64 {
 		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return ranks[r].over })
@@ -113,8 +113,8 @@ func (t *rankTable) markRankOver(rank int) bool {
 	return true
 }
 
-// markNodeOver records that no process of the job is left on a node. It returns those ranks of the node whose
-// end was not recorded before.
+// markNodeOver records that no process of the job is left on a node. It returns the ranks of the node whose end had not
+// been recorded before.
 func (t *rankTable) markNodeOver(node int) (ranks []int) {
 	n := &t.nodes[node]
 	if !n.finished {

@@ -13,7 +13,7 @@ import (
 	"remshell/text"
 )
 
-// A RankProfile has the data that a report shows about a rank in addition to how the rank ended.
+// A RankProfile contains the data that a report shows about a rank in addition to how the rank ended.
 type RankProfile struct {
 	Program        string // with its arguments, shortened
 	PID            int    // 0: it never ran
@@ -23,9 +23,8 @@ type RankProfile struct {
 }
 
 /*
-Report returns the text about the end of the job: the cause, what happened to the other ranks, and the
-exit code. It is empty if the job ended well, or if its cause is not reported. profileOf returns the profile
-of a rank.
+Report returns the text about the end of the job: the cause, what happened to the other ranks, and the exit code. It is
+empty if the job succeeded, or if the cause of its end is not reported. profileOf returns the profile of a rank.
 
 	rank 5 on node02 died: Segmentation fault (signal 11), core dumped
 	  program   ./solver -i case7   pid 40213   ran 00:03:12
@@ -62,15 +61,15 @@ type Sequel struct {
 	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
-// A NextAttempt describes the attempt (one run of all ranks) that follows after one that has failed or is
-// moved to other nodes.
+// A NextAttempt describes the attempt (one run of all ranks) that follows an attempt that has failed, or that ended
+// because the job is moved to other nodes.
 type NextAttempt struct {
 	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
 	ExcludedNodes   []string // lost nodes that are not used again
 	LastResortNodes []string // lost nodes that are used again only if the job does not fit without them
 }
 
-// sentence returns the sentence that the report adds to the cause if the job starts again.
+// sentence returns the sentence that the report adds to the cause if the job is restarted.
 func (r *NextAttempt) sentence() string {
 	switch {
 	case r == nil, r.Number == "":

@@ -72,7 +72,7 @@ func (s *SilentNodes) Check(lastHeard map[int]time.Time, now time.Time) (mustAsk
 	return mustAsk
 }
 
-// isDue reports whether to ask the batch system about a node now.
+// isDue reports whether mpiexec must now ask the batch system about a node.
 func (n nodeSilence) isDue(now time.Time) bool {
 	if now.Before(n.askNext) {
 		return false

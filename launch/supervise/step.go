@@ -1,7 +1,7 @@
 /*
-Package supervise decides what ends a running job, when, and with which exit code. It is a state machine: Step
-takes an event and the time, and returns actions. State has everything that is kept between two events. The package
-performs no I/O and reads no clock.
+Package supervise decides what ends a running job, when, and with which exit code. It is a state machine: Step takes an
+event and the time, and returns actions. State holds everything that is kept between two events. The package performs no
+I/O and reads no clock.
 
 	launch: messages of nodes, signals, time ---> Step ---> launch: actions
 	                                               |

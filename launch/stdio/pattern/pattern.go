@@ -1,5 +1,5 @@
-// Package pattern makes labels of output lines, and names of output files, from patterns with percent
-// verbs such as out.%r. It performs no I/O: the caller passes the rank and the time.
+// Package pattern builds labels of output lines, and names of output files, from patterns with percent verbs such as
+// out.%r. It performs no I/O: the caller passes the rank and the time.
 package pattern
 
 import (
@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A Pattern makes labels and file names (cli.md IO-13, -prepend-pattern):
+// A Pattern describes labels or file names (cli.md IO-13, -prepend-pattern):
 //
 //	%r rank   %R rank, zero-padded   %l local rank   %n %p node's index
 //	%h host   %g group   %s stream   %j job   %a attempt   %t seconds since the start   %%
 //
-// Labels, which are made at the time of the output, have two more verbs:
+// Labels, which are built at the time of the output, have two more verbs:
 //
 //	%T wall clock   %P process ID
 //
@@ -64,7 +64,7 @@ func parsePattern(text, verbs string) (p Pattern, err error) {
 	return p, nil
 }
 
-// HasVerb reports whether the pattern has at least one of the given percent verbs. verbs has their letters.
+// HasVerb reports whether the pattern has at least one of the given percent verbs. verbs contains their letters.
 func (p Pattern) HasVerb(verbs string) bool {
 	for _, x := range p {
 		if x.verb != 0 && strings.IndexByte(verbs, x.verb) >= 0 {
@@ -74,7 +74,7 @@ func (p Pattern) HasVerb(verbs string) bool {
 	return false
 }
 
-// A RankInfo has the values of all percent verbs for one output stream of a rank.
+// A RankInfo contains the values of all percent verbs for one output stream of a rank.
 type RankInfo struct {
 	Number            int // rank's number in the job
 	Rank, Size, Group int // rank's number in its group, the group's size, and the group (0: command line)
@@ -127,8 +127,8 @@ func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	return out
 }
 
-// group appends the group of a spawned rank and a colon, unless the pattern has the verb %g. Without this,
-// ranks of two groups could have the same name.
+// group appends the group of a spawned rank and a colon, unless the pattern has the verb %g. Without the group, ranks
+// of two groups could have the same name.
 func (p Pattern) group(out []byte, w RankInfo) []byte {
 	if w.Group == 0 || p.HasVerb("g") {
 		return out
