@@ -2,8 +2,8 @@ package job
 
 import "strings"
 
-// A BatchDir is a directory that a batch system makes for a job on each node, such as HTCondor's scratch
-// directory. It has a different path on each node. The zero value means that there is no such directory.
+// A BatchDir is a directory that a batch system creates for a job on each node, such as HTCondor's scratch directory.
+// It has a different path on each node. The zero value means that there is no such directory.
 type BatchDir struct {
 	LocalPath string // its absolute path on this machine
 	NodePath  string // its absolute path on the node
@@ -45,13 +45,13 @@ func (d BatchDir) TranslateAll(texts []string) []string {
 	return renamed
 }
 
-// TranslateEnv returns e with paths in the local directory replaced by paths in the directory on the node.
+// TranslateEnv returns e with each path in LocalPath replaced by the corresponding path in NodePath.
 func (d BatchDir) TranslateEnv(e Env) Env {
 	e.DirVars, e.Set = d.TranslateAll(e.DirVars), d.TranslateAll(e.Set)
 	return e
 }
 
-// TranslateApp returns a with paths in the local directory replaced by paths in the directory on the node.
+// TranslateApp returns a with each path in LocalPath replaced by the corresponding path in NodePath.
 func (d BatchDir) TranslateApp(a App) App {
 	a.Argv, a.Dir, a.Env = d.TranslateAll(a.Argv), d.Translate(a.Dir), d.TranslateEnv(a.Env)
 	a.SearchBefore, a.SearchAfter = d.TranslateAll(a.SearchBefore), d.TranslateAll(a.SearchAfter)

@@ -99,8 +99,7 @@ type Claim struct {
 // An IdleReason says why a job keeps a claim on a node on which it runs no ranks (survive.md SV-2).
 type IdleReason string
 
-// These are the reasons why a job keeps a claim without running ranks. Any other text is treated as no
-// reason.
+// These are the reasons why a job keeps a claim without running ranks. Any other value counts as no reason.
 const (
 	IdleRestarting IdleReason = "restarting" // in the pause between two attempts
 	IdleStandby    IdleReason = "spare"      // standby node for a later attempt (SV-7)

@@ -9,9 +9,9 @@ import (
 	"remshell/batch"
 )
 
-// OuterVariables lists the environment variables by which other launchers and batch systems tell a process that it
-// is a rank. mpiexec does not pass these variables on to its own ranks, since the ranks would otherwise believe
-// that the other launcher has started them (cli.md ENV-2, PMIX-8). A trailing * matches any text.
+// OuterVariables lists the environment variables that other launchers and batch systems set to tell a process that it
+// is a rank. mpiexec does not pass these variables on to its own ranks, since the ranks would otherwise believe that
+// the other launcher has started them (cli.md ENV-2, PMIX-8). A trailing * matches any text.
 var OuterVariables = append(batch.RankVariables(),
 	"PMI_*", "PMI2_*", "PMIX_*", "HYDI_*", "MPI_LOCAL*", "MPIEXEC_*", "OMPI_COMM_WORLD_*", "OMPI_MCA_orte_*",
 	"OMPI_MCA_ess*", "OMPI_MCA_pmix", "OMPI_MCA_num_procs", "OMPI_MCA_initial_wdir", "OMPI_FILE_LOCATION", "OMPI_PARENT_PORT",

@@ -54,9 +54,9 @@ func (r *RM) ControlsHelpers() bool {
 	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
 }
 
-// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks. Each
-// rank has a process group of its own. Most batch systems signal only the process group of the task, or are
-// not known to signal others.
+// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks. Each rank has a
+// process group of its own. Most batch systems signal only the process group of the task, or are not known to signal
+// other process groups.
 func (r *RM) SignalsRanks() bool {
 	if !r.ControlsHelpers() {
 		return false

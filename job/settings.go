@@ -42,8 +42,8 @@ type SliceSetting struct {
 	Before time.Duration // the length until then
 }
 
-// At returns the length of slices at the time now, and the time until which that length is used. until is
-// zero if no other length is set. other is the length that is used without a setting.
+// At returns the length of slices at the time now, and the time until which that length is used. until is zero if no
+// change of the length is scheduled. other is the length that is used if nothing is set.
 func (s SliceSetting) At(now time.Time, other time.Duration) (length time.Duration, until time.Time) {
 	switch {
 	case s.Length == 0:

@@ -12,8 +12,8 @@ type UsageSample struct {
 	Mem, VMem int64
 }
 
-// Add adds the usage of other processes at the same moment. A sum that would overflow becomes the maximum number,
-// since a host may report any values.
+// Add adds the usage of other processes at the same moment. A sum that would overflow is replaced with the maximum
+// value, since a host may report any values.
 func (s *UsageSample) Add(other UsageSample) {
 	s.CPU = time.Duration(saturatingAdd(int64(s.CPU), int64(other.CPU)))
 	s.Mem, s.VMem = saturatingAdd(s.Mem, other.Mem), saturatingAdd(s.VMem, other.VMem)
@@ -38,8 +38,8 @@ type RankUsageSample struct {
 	UsageSample
 }
 
-// SampleInterval returns the interval between two samples of usage. The interval is shorter if a limit depends on
-// the samples (rule RM-51).
+// SampleInterval returns the interval between two samples of usage. The interval is shorter if limited is true, which
+// means that a limit depends on the samples (rule RM-51).
 func SampleInterval(limited bool) time.Duration {
 	if limited {
 		return time.Second

@@ -93,8 +93,7 @@ func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, deman
 	return busy
 }
 
-// claimedNote returns the note that another job has claimed CPUs which the batch system has granted to this
-// job.
+// claimedNote returns a note saying that another job has claimed CPUs that the batch system has granted to this job.
 func (n *candidate) claimedNote() job.Note {
 	units := len(n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0))
 	return job.Note{Code: CodeClaimed, Node: n.Name, ID: n.ID,
@@ -178,8 +177,8 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank sets the CPUs and memory of a rank from its assigned slots, as far as the rank is to be bound
-// (placement.md 7.4, 7.5).
+// bindRank sets the resources of a rank from its assigned slots. If the rank is to be bound, they include the CPUs and
+// NUMA nodes to which it is bound (placement.md 7.4, 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {

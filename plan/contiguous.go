@@ -32,9 +32,8 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates returns the candidates of the line in ascending order of their IDs. The line consists of the nodes
-// for applications in all regions that the job may use. It includes nodes that are not free or not in the host
-// list.
+// lineCandidates returns the candidates of the line in ascending order of their IDs. The line consists of the
+// application nodes in all regions that the job may use. It includes nodes that are not free or not in the host list.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -108,7 +107,7 @@ func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	return capacities
 }
 
-// refuseNotContiguous returns the error if the job fits only on nodes that are not contiguous.
+// refuseNotContiguous returns the error for a job that fits only on nodes that are not contiguous.
 func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line.Requirement) *Error {
 	w, most := line.LargestRun(capacities, required)
 	var names []string
@@ -133,8 +132,8 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 // maxBlockingJobs is the maximum number of jobs that an error about blocked nodes names.
 const maxBlockingJobs = 8
 
-// blockingJobs returns a phrase that names the jobs which occupy the most nodes of a line, and says whether each job
-// can be moved (survive.md SV-18). movable is the first job that can be moved, or "".
+// blockingJobs returns a phrase that names the jobs that occupy the most nodes of a line, and says whether each job can
+// be moved (survive.md SV-18). movable is the first job that can be moved, or "".
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {
 		id      job.ID

@@ -87,7 +87,7 @@ func reasonText(code, text string) string {
 	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}[code] + text
 }
 
-// sameMachineNote returns the note that several names are one machine (rule HOST-8).
+// sameMachineNote returns a note saying that several names belong to one machine (rule HOST-8).
 func sameMachineNote(names []string) job.Note {
 	who := strings.Join(names, " and ")
 	if len(names) > 2 {

@@ -16,9 +16,9 @@ import (
 //	most = 1   CPUs of at most one gang: party 0, then 2, 1, 3
 //	...        the first that fits
 
-// solveForGang places the ranks of a gang, a job that shares CPUs with other jobs in turns. It prefers free CPUs,
-// and then CPUs that few gangs use. party is the gang's party, which is the number of its turn. solved is the
-// problem that was solved or, if none was, the last problem that was tried.
+// solveForGang places the ranks of a gang, a job that shares CPUs with other jobs in turns. It prefers free CPUs, and
+// then CPUs that few gangs use. party is the gang's party, which is the number of its turn. solved is the problem that
+// was solved or, if no problem could be solved, the last problem that was tried.
 func (p problem) solveForGang() (solved problem, found solution, party int, failed *Error) {
 	order, most := p.partyOrder(), p.mostGangs()
 	solved = p.forParty(order[0], 0)

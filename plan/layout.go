@@ -17,7 +17,7 @@ import (
 //	rank    which number it gets: renumberRanks
 //	bind    on which CPUs it may run: pin.Binder
 
-// A layoutState holds the state of placing ranks by a layout (--map-by, --rank-by, --bind-to).
+// A layoutState holds the state of a placement that follows a layout (--map-by, --rank-by, --bind-to).
 type layoutState struct {
 	pin.Layout                     // of the job; layoutFor returns that of a candidate
 	slots          [][]pin.Unit    // by candidate
@@ -211,7 +211,7 @@ func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	return s.candidates[i].Topology.ObjectOf(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
-// refuseByPolicy replaces the text and hint of the error failed if the real reason is a mapping or a CPU list
+// refuseByPolicy replaces the text and the hint of failed if the real reason for the error is a mapping or a CPU list
 // that limits the capacity.
 func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Error {
 	if s.layout == nil {

@@ -103,7 +103,7 @@ func (p problem) refuseTooFewNodes() *Error {
 		Remedy: "make the other nodes reachable, or lower --min-nodes"}
 }
 
-// refuseNoNode returns the error that no node can run an app. alone is true if the job has no other app.
+// refuseNoNode returns the error saying that no node can run an app. alone is true if the job has no other app.
 func refuseNoNode(app job.App, alone bool) *Error {
 	if app.Hosts == nil || alone {
 		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "use other hosts, or drop some requirements"}
@@ -129,8 +129,8 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 	return failed
 }
 
-// refuseTooFewSlots returns the error that there are too few slots (rule PLACE-4). The error says for how
-// many ranks there is room, and what the user can do.
+// refuseTooFewSlots returns the error saying that there are too few slots (rule PLACE-4). The error also says how many
+// ranks fit, and what the user can do.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
@@ -165,7 +165,7 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
 }
 
-// refuseSoft returns the error that there is not enough room even for the smallest number of ranks that -soft
+// refuseSoft returns the error saying that there is not enough room even for the smallest number of ranks that -soft
 // allows.
 func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
@@ -176,8 +176,8 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	return failed
 }
 
-// listNumbers formats numbers in ascending order. If there are more than 12, it contains only the first ten and the
-// last.
+// listNumbers formats numbers in ascending order. If there are more than 12 numbers, the result contains only the first
+// ten and the last.
 func listNumbers(descending []int) string {
 	const most = 12
 	var words []string
@@ -235,8 +235,8 @@ func (a *eligibleNodes) describeThreads() string {
 	return fmt.Sprintf(" of %d CPUs each (%s)", a.app.CPUsPerRank, a.app.CPUsPerRankOrigin)
 }
 
-// refuseByLimits returns the error that limits other than CPUs allow fewer than n ranks. allowed is the
-// number of ranks that they allow.
+// refuseByLimits returns the error saying that limits other than CPUs allow fewer than n ranks. allowed is the number
+// of ranks that these limits allow.
 func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 	var by []string
 	for _, i := range a.candidates {

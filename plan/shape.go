@@ -109,7 +109,7 @@ func (a *eligibleNodes) shapeCapacity() int {
 	return capacity
 }
 
-// refuseShape returns the error that some ranks do not fit because of --shape.
+// refuseShape returns the error saying that some ranks do not fit because of --shape.
 func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error {
 	placed := 0
 	for _, ranks := range f.ranks {

@@ -62,9 +62,9 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs is the number of
-// processes of other jobs on the node. Of these, located processes run on the CPUs in cpus; the CPUs of the other
-// processes are unknown. Reserved units can be busy, too. If slots are threads, all threads of a busy core are
+// busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs is the number of processes
+// of other jobs on the node. located is the number of these processes that run on the CPUs in cpus; the CPUs of the
+// other processes are unknown. Reserved units can be busy, too. If slots are threads, all threads of a busy core are
 // busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)

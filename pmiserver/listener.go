@@ -228,9 +228,9 @@ const (
 	greetingInvalid                         // something else was received
 )
 
-// readGreeting parses the next message of a greeting, if the message is complete. If the message names a
-// rank, it remains in the input, because the rank's session replies to it. The result is true if another
-// message of the greeting may follow.
+// readGreeting parses the next message of a greeting, if the message is complete. If the message names a rank, the
+// message remains in the input, because the rank's session replies to it. The result is true if another message of the
+// greeting may follow.
 func (n *PendingConn) readGreeting() bool {
 	after := n.input
 	message, err := after.nextMessage()

@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect. There
-// is one table for all groups of a job, which mpiexec stores, so the methods may wait for a reply from
-// mpiexec. A name outlives the rank that published it (pmi-wire.md 2.5).
+// Names is the table of names that ranks publish for MPI_Comm_accept and look up for MPI_Comm_connect. There is one
+// table for all groups of a job. mpiexec stores the table, so the methods may wait for a reply from mpiexec. A name
+// outlives the rank that published it (pmi-wire.md 2.5).
 type Names interface {
 	Publish(ctx context.Context, service, port string) (added bool, err error)
 	Lookup(ctx context.Context, service string) (port string, found bool, err error)

@@ -54,8 +54,8 @@ func (c *rankSession) Fence(release func() []byte) {
 	})
 }
 
-// Spawn starts to carry out a spawn request. The reply is sent when it is done. If the request is refused,
-// refused is one word that says why; otherwise it is empty.
+// Spawn starts to carry out a spawn request. The reply is sent when the request has been carried out. If the request is
+// refused, refused is one word that says why; otherwise it is empty.
 func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string) {
 	if why := r.Problem(); why != "" {
 		return why
@@ -99,7 +99,7 @@ func (c *rankSession) Lookup(service []byte) (port string, found bool, err error
 	return c.server.Names.Lookup(c.ctx, string(service))
 }
 
-// Unpublish removes a name. removed is false if it was not published.
+// Unpublish removes a name. removed is false if the name was not published.
 func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	switch {
 	case c.server.Names == nil:

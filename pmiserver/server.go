@@ -187,8 +187,8 @@ func (s *Server) State(rank int) State {
 	return s.states[local]
 }
 
-// Exited records that the process of a local rank has ended. A child process may keep the rank's connection
-// open, but barriers do not wait for that (pmi-wire.md 6.1).
+// Exited records that the process of a local rank has ended. A child process may keep the rank's connection open, but
+// barriers do not wait until that connection closes (pmi-wire.md 6.1).
 func (s *Server) Exited(rank int) {
 	local, ours := s.local[rank]
 	if !ours {
@@ -197,8 +197,8 @@ func (s *Server) Exited(rank int) {
 	s.fence.RankLeft(local)
 }
 
-// Freeze stops all replies and releases no more barriers. The supervisor calls it when it ends the job for
-// another reason. A rank that continues after another rank has called MPI_Abort must not be able to finish
+// Freeze stops all replies and releases no more barriers. The supervisor calls it when it ends the job for any reason
+// other than an abort. A rank that continues after another rank has called MPI_Abort must not be able to finish
 // successfully (pmi-wire.md 6.3).
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
@@ -248,7 +248,7 @@ func (s *Server) reportAborting(rank int) {
 // SetDeadRanks sets the list of the group's ranks that have failed while the others continue, in the order in which
 // they ended. MPICH reads it as PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. The list
 // consists of numbers separated by commas, because MPICH does not accept ranges. Its order matters for failure_ack, as
-// in Hydra. If a line of PMI-1 cannot hold all ranks, only the first are listed.
+// in Hydra. If a line of PMI-1 cannot hold all ranks, only the first ranks are listed.
 func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {

@@ -55,7 +55,7 @@ const (
 // maxToldRefusals is the maximum number of refused connections that are reported for one port.
 const maxToldRefusals = 8
 
-// Route returns the command line with which the starter would be called for this host alone.
+// Route returns the command line that would call the starter for this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {

@@ -98,7 +98,7 @@ func (d *delivery) beginTimedStep(name string) {
 	d.beginStep(name)
 }
 
-// beginStep begins a step in the trace. It ends the previous step as successful.
+// beginStep begins a step in the trace. It also records that the previous step has ended successfully.
 func (d *delivery) beginStep(name string) {
 	if d.endStep != nil {
 		d.endStep(nil)

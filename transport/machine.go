@@ -79,7 +79,7 @@ func (s HelperBinary) targetSystem() (goos, goarch string) {
 	return s.goos, s.goarch
 }
 
-// A noBinaryError lists the files in which a binary for another architecture was looked for and not found.
+// A noBinaryError lists the files where a binary for another architecture was expected but not found.
 type noBinaryError struct {
 	files []string
 	err   error // error of the last file

@@ -76,8 +76,8 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 	}
 }
 
-// outcomeOf returns what an attempt to connect says about the server, for the pacer. Only a busy server
-// matters; other failures concern a single host.
+// outcomeOf returns the outcome of an attempt to connect, for sshx.Pacer. Only a busy server matters; other failures
+// concern a single host.
 func outcomeOf(err error, busy bool) sshx.Outcome {
 	switch {
 	case err == nil:

@@ -100,7 +100,7 @@ func (l Length) truncate(text string) string {
 	return text[:end] + dots
 }
 
-// These are the maximum lengths of texts for programs, which are never truncated, and of log lines.
+// These are the maximum lengths of strings meant for programs, which are never truncated, and of log lines.
 var (
 	pathLength       = Length{"path", maxPath}
 	markLength       = Length{"word", 64}
@@ -112,9 +112,9 @@ var (
 	logLineLength    = Length{"line", maxLine}
 )
 
-// A cpuSet is a set of CPU numbers below maxCPUs. It is a bitmap that grows with the largest number in the set. A
-// fixed array would enlarge the goroutine's stack, which does not shrink again, and each connection of a large job
-// reads CPU numbers at some time.
+// A cpuSet is a set of CPU numbers below maxCPUs. It is a bitmap that grows with the largest number in the set. A fixed
+// array would enlarge the goroutine's stack, which does not shrink again, and each connection of a large job reads CPU
+// numbers at some point.
 type cpuSet []uint64
 
 // add adds n to the set and reports whether n is new.

@@ -18,9 +18,9 @@ type ValueError string
 
 func (i ValueError) Error() string { return string(i) }
 
-// A Codec writes the fields of a message to buf, in order, or reads them from buf if Reading is set. Each message
-// has one list of fields for both directions, so that writer and reader cannot disagree. Each field has a range of
-// valid values. A writer truncates texts for people to that range, and a reader rejects values outside that range
+// A Codec writes the fields of a message to buf, in order, or reads them from buf if Reading is set. Each message has
+// one list of fields for both directions, so that writer and reader cannot disagree. Each field has a range of valid
+// values. A writer truncates strings meant for people to that range, and a reader rejects values outside that range
 // (rule TRUST-7).
 type Codec struct {
 	buf     []byte

@@ -44,10 +44,10 @@ func (m *PMIReport) Fields(c *Codec) {
 	c.Sentence(&m.Text, "text")
 }
 
-// Fence contains the data that the ranks of one node have put since their last fence. ID names the participants and
-// how many earlier fences they had (pmiserver/fence). GivenUp means that the fence has failed and that there is no
-// data. A fence fails if a local rank times out, or if mpiexec has sent Fenced with GivenUp because of a rank on
-// another node. If GivenUp is set, Joined says whether the node has sent its data before.
+// Fence contains the data that the ranks of one node have put since their last fence. ID identifies the participants,
+// and says how many fences they have already had (pmiserver/fence). GivenUp means that the fence has failed and that
+// there is no data. A fence fails if a local rank times out, or if mpiexec has sent Fenced with GivenUp because of a
+// rank on another node. If GivenUp is set, Joined says whether the node has sent its data before.
 type Fence struct {
 	ID      string
 	Blob    []byte

@@ -66,8 +66,8 @@ type Row struct {
 const maxUnbounded = 1 << 30
 
 // table lists all kinds of messages. The index is the number of the kind in the protocol. A number never changes its
-// meaning within a Version. A message of helpers also needs a rule in launch/node and a handler in launch or
-// launch/reserve. A message of mpiexec needs a handler in helper. Features add their messages with Register.
+// meaning within a Version. A message that helpers send also needs a rule in launch/node and a handler in launch or
+// launch/reserve. A message that mpiexec sends needs a handler in helper. Features add their messages with Register.
 var table = [256]Kind{
 	1: {"Hello", Helper, Greeting, 4 << 10, newMessage[Hello], nil},
 	2: {"NodeInfo", Helper, Greeting, 1 << 20, newMessage[NodeInfo], nil},

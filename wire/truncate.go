@@ -56,9 +56,9 @@ func measureEntry[T any](p *T, element func(*Codec, *T), uid int) ledgerEntry {
 	return ledgerEntry{uid, len(out.buf), in.claimedRanks, in.claimedCPUs}
 }
 
-// fairShare reports which entries fit into size bytes, and which users have entries that do not fit. For each
-// entry, it adds up the sizes of the entries of the same user up to this entry. Entries with the smallest sums are
-// taken first, so no user can displace others by many or large entries.
+// fairShare reports which entries fit into size bytes, and which users have entries that do not fit. For each entry, it
+// adds up the sizes of the entries of the same user up to this entry. Entries with the smallest sums are taken first,
+// so no user can displace others by having many or large entries.
 func fairShare(all []ledgerEntry, size int) (fits []bool, cut []int) {
 	fits = make([]bool, len(all))
 	sum, before := make(map[int]int), make([]int, len(all)) // by user, by entry

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A View describes how a gang (a job that shares CPUs in turns) shares its CPUs, in texts and in JSON.
+// A View describes how a gang (a job that shares CPUs in turns) shares its CPUs, for messages and for JSON.
 type View struct {
 	Party   int           `json:"party"`
 	Parties int           `json:"parties"`

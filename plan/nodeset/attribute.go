@@ -65,7 +65,7 @@ var plain = map[string]Number{"": oneUnit}
 type Kinds map[string]Kind
 
 // KindsOf returns the kinds of all attributes: the built-in ones, and attributes that only this cluster has. local
-// returns the attributes of node i. An attribute must be a text on all nodes or a number on all nodes. mixed is the
+// returns the attributes of node i. An attribute must be a string on all nodes or a number on all nodes. mixed is the
 // name of the first attribute that breaks this rule, or "".
 func KindsOf(nodes int, local func(i int) Attributes) (kinds Kinds, mixed string) {
 	kinds = maps.Clone(Kinds(builtIn))

@@ -21,7 +21,7 @@ const (
 
 var priorities = []string{string(ByAffinity), string(BestFit), string(BestResource), string(FirstFit), string(MinLoss), string(WorstFit)}
 
-// A Plus says what a job may do if no single set can run it now, such as wait or use several sets.
+// A Plus says what a job may do if no single set can run it now, such as waiting or using several sets.
 type Plus struct {
 	SpanEvenly bool // it spreads evenly over several sets
 	Delay      bool // it waits for the best set

@@ -91,7 +91,7 @@ const maxItems = 10_000
 // blanks are the characters that may surround words.
 const blanks = " \t\n\r\f\v"
 
-// Parse parses a node-set request that is written as one text. The error is a *WordError.
+// Parse parses a node-set request that is written as one string. The error is a *WordError.
 func Parse(text string, kinds Kinds) (Request, error) {
 	text = trim(text)
 	if strings.EqualFold(text, "none") {

@@ -52,8 +52,8 @@ func parseClock(text string) (sum time.Duration, ok bool) {
 	return sum, sum <= MaxTime
 }
 
-// parseUnits parses a time such as 1h30m, which consists of hours, minutes and seconds in this order, each with its
-// letter.
+// parseUnits parses a time such as 1h30m, which consists of hours, minutes and seconds in this order, each followed by
+// its letter.
 func parseUnits(text string) (sum time.Duration, ok bool) {
 	rest := text
 	for _, u := range []struct {

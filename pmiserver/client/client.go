@@ -92,7 +92,7 @@ func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	return rest, nil
 }
 
-// field returns the value of a field in a reply, which ends at the next space.
+// field returns the value of a field in a reply. The value ends at the next space.
 func field(answer, key string) string {
 	for token := range strings.SplitSeq(answer, " ") {
 		if k, v, _ := strings.Cut(token, "="); k == key {

@@ -131,7 +131,7 @@ func (m Members) Matcher() (contains func(group string, rank int) bool, err erro
 	}, nil
 }
 
-// errID is returned for a text that is not a valid ID.
+// errID is returned for a string that is not a valid ID.
 var errID = errors.New("the text is not the ID of a PMI fence")
 
 // ParseID parses the text of ID.String.

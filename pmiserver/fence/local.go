@@ -65,10 +65,9 @@ type memberState struct {
 	missed  int                // fences that were given up before it entered them
 }
 
-// Enter enters a rank into the fence with the blob that it has put. The rank must not be waiting already.
-// The last rank of the node starts the exchange. If there are other nodes, the exchange runs in a
-// goroutine, which pending counts. The caller cancels ctx when this rank has ended, which ends the
-// exchange.
+// Enter enters a rank into the fence, with a blob of the pairs that the rank has put. The rank must not be waiting
+// already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine,
+// which pending counts. The caller cancels ctx when this rank has ended, which ends the exchange.
 //
 // release is called to release the rank. Its argument givenUp reports that the fence was given up. If that
 // happened before Enter, Enter calls release(true) at once.
@@ -201,8 +200,8 @@ func (l *Local) Close() {
 	l.closed = true
 }
 
-// exchangeBlobs exchanges the blobs of the local ranks with other nodes, and then releases the ranks. It runs
-// on another goroutine than the sessions of the ranks, which may send requests or abort meanwhile.
+// exchangeBlobs exchanges the blobs of the local ranks with other nodes, and then releases the ranks. It runs in a
+// different goroutine from the sessions of the ranks. The ranks may meanwhile send requests or abort.
 func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	id, mine := l.takeBlobs()
 	if l.OtherNodes == nil {

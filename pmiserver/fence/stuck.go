@@ -41,8 +41,8 @@ func (e *StuckError) Hint() string {
 	return "all ranks of an MPI program must call MPI_Init and MPI_Finalize"
 }
 
-// ranksText returns a text such as "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more
-// have". singular and plural are the words for "has" and "have". ranks must not be empty.
+// ranksText returns a phrase such as "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more have".
+// singular and plural are the words for "has" and "have". ranks must not be empty.
 func ranksText(ranks []Rank, singular, plural string) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %v %s", ranks[0], singular)

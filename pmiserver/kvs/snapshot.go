@@ -87,8 +87,8 @@ func (s *Snapshot) mergeLayers(newer, older layer) layer {
 	return l
 }
 
-// A layer is a hash table of the pairs in several blobs. For 64,000 pairs it needs 1 MB in addition to the
-// blobs. A map of strings would need as much memory as all blobs together, and ten times as long to fill.
+// A layer is a hash table of the pairs in several blobs. For 64,000 pairs it needs 1 MB in addition to the blobs. A map
+// of strings would need as much memory as all blobs together, and would take ten times as long to fill.
 type layer struct {
 	blobs [][]byte
 	bytes int // size of all blobs

@@ -53,9 +53,9 @@ func (s *Store) Get(key []byte) (value []byte, found bool) { return s.snapshot.L
 // Epoch returns how many fences have changed the store. This is the number of calls of SetSnapshot.
 func (s *Store) Epoch() int { return s.snapshot.Load().epoch }
 
-// NextSnapshot returns a snapshot that contains the current pairs and the pairs of a fence's blobs. A pair
-// replaces pairs with the same key in earlier blobs and in the current snapshot. The snapshot keeps the
-// blobs, and becomes visible to ranks by SetSnapshot. An error means that a blob is malformed.
+// NextSnapshot returns a snapshot that contains the current pairs and the pairs of a fence's blobs. A pair replaces
+// pairs with the same key in earlier blobs and in the current snapshot. The snapshot keeps the blobs, and becomes
+// visible to ranks through SetSnapshot. An error means that a blob is malformed.
 func (s *Store) NextSnapshot(blobs [][]byte) (*Snapshot, error) {
 	return s.snapshot.Load().withBlobs(blobs)
 }

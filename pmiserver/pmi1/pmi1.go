@@ -259,8 +259,8 @@ func (c *Conversation) abort() {
 func (c *Conversation) createKVS()  { c.AppendReply("cmd=newkvs rc=-1\n") }
 func (c *Conversation) destroyKVS() { c.refuse("kvs_destroyed", "unsupported") }
 
-// getByIndex handles the request getbyidx, by which a client iterates over the keys. The list of keys is kept as it was
-// when the client requested index 0.
+// getByIndex handles the request getbyidx, which a client uses to iterate over the keys. The list of keys is kept as it
+// was when the client requested index 0.
 func (c *Conversation) getByIndex() {
 	index, ok := c.fields.Number("idx")
 	switch {

@@ -163,8 +163,8 @@ func (c *Conversation) refuse(rc int, reason string) {
 	c.endReply()
 }
 
-// replyValue replies with a value, or with found=FALSE if the value is empty. All clients understand
-// found=FALSE, while some take any other form of "not found" for an error.
+// replyValue replies with a value, or with found=FALSE if the value is empty. All clients understand found=FALSE, but
+// some clients treat any other form of "not found" as an error.
 func (c *Conversation) replyValue(value []byte) {
 	if len(value) > 0 {
 		c.replyFound(value)

@@ -41,8 +41,8 @@ type Rank struct {
 	unknownNoted bool // an unknown command was reported
 }
 
-// A Session handles the requests of a rank that need more than the rank's own keys. It is implemented by
-// pmiserver.rankSession, in requests.go there.
+// A Session handles the requests of a rank that need more than the rank's own keys. It is implemented by rankSession of
+// package pmiserver (requests.go).
 type Session interface {
 	Init()                          // the rank sent init
 	Finalize()                      // the rank sent finalize

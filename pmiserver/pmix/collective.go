@@ -75,7 +75,7 @@ type fenceCall struct {
 // have not completed.
 const maxFenceCalls = 1 << 10
 
-// groupSize returns the name and size of the group with a namespace. newProcSet takes it as an argument.
+// groupSize returns the name and size of the group with the given namespace. newProcSet takes it as an argument.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil || g.otherJob {
@@ -84,7 +84,7 @@ func (s *Server) groupSize(namespace string) (group string, size int, known bool
 	return g.Name, g.Size, true
 }
 
-// getCollective returns the collective of a kind and a set of processes. It creates the collective if
+// getCollective returns the collective with the given kind and set of processes. It creates the collective if
 // necessary, and returns nil if there are already maxCollectives.
 func (s *Server) getCollective(kind fence.Kind, members procSet) *collective {
 	key := collectiveKey{kind, members.fenceMembers()}

@@ -35,7 +35,7 @@ type group struct {
 	remote    remoteData
 }
 
-// A localRank is a rank of this node.
+// A localRank is a rank on this node.
 type localRank struct {
 	number  int
 	state   State
@@ -94,7 +94,7 @@ func newGroup(s *Server, g Group) *group {
 	return added
 }
 
-// findRank returns the rank of this node with that number in the group, or nil if there is none.
+// findRank returns the rank with the given number in the group. It returns nil if that rank is not on this node.
 func (g *group) findRank(number int64) *localRank { return g.byRank[int(number)] }
 
 // addClient adds a client to its rank. It returns false if the rank has too many connections.
@@ -250,9 +250,9 @@ func hasKey(pairs []byte, key string) bool {
 	return jobinfo.HasKey(pairs, key)
 }
 
-// takeForFence returns the data that a rank has committed for other nodes, starting at the byte offset. A
-// fence of the whole group takes only the bytes that the last one did not take. Other fences take all,
-// because it is not known which nodes already have which bytes.
+// takeForFence returns the data that a rank has committed for other nodes, starting at the byte offset. A fence of the
+// whole group takes only the bytes that the last fence of the whole group did not take. Other fences take all, because
+// it is not known which nodes already have which bytes.
 func (g *group) takeForFence(r *localRank, wholeGroup bool) (offset int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -280,7 +280,8 @@ func (g *group) fencePairs(rank int) []byte {
 	return nil
 }
 
-// loadJobInfo returns the job info of the group. The first call asks mpiexec for it (rule PMIX-50).
+// loadJobInfo returns the job info of the group, as a View and in encoded form. The first call asks mpiexec for it
+// (rule PMIX-50).
 func (g *group) loadJobInfo(ctx context.Context) (decoded *jobinfo.View, info []byte, err error) {
 	g.jobInfoMu.Lock()
 	defer g.jobInfoMu.Unlock()

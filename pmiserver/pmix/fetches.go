@@ -95,12 +95,12 @@ func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	}
 }
 
-// fetchTimeout returns how long another node must wait for a key. timeout is the timeout of the Get. The
-// result is twice as long, so that Gets which start a little later can join the same request.
+// fetchTimeout returns how long another node must wait for a key. timeout is the timeout of the Get. The result is
+// twice as long, so that Gets that start a little later can join the same request.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
-// joinFetch returns a request for data that is in progress and lasts long enough for the timeout. If there is
-// none, it creates one.
+// joinFetch returns a request for data that is in progress and lasts long enough for the timeout. If there is none, it
+// creates one, and isNew is true.
 func (x *remoteData) joinFetch(key fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
 	for _, f := range x.inFlight[key] {
 		if timeout == 0 && f.deadline.IsZero() || timeout > 0 && !f.deadline.Before(now.Add(timeout)) {

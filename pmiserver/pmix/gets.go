@@ -66,8 +66,8 @@ type pendingGet struct {
 	order     int                                 // position in the order of arrival
 }
 
-// newPendingGet creates a pendingGet for a client's request. If the rank already has too many, it replies with NoMemory
-// and returns nil.
+// newPendingGet creates a pendingGet for a client's request. If the rank already has too many pending Gets,
+// newPendingGet replies with NoMemory and returns nil.
 func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pendingGet {
 	if c.rank.gets.Add(1) > maxWaitingGets {
 		c.rank.gets.Add(-1)
@@ -199,8 +199,8 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 	}
 }
 
-// takeWaitingGets removes and returns the Gets that wait for ranks of the group, whether these are on this
-// node or not. If all is false, it takes only Gets by ranks of asker.
+// takeWaitingGets removes and returns the Gets that wait for ranks of the group. The ranks may be on any node. If all
+// is false, it takes only Gets by ranks of asker.
 func (g *group) takeWaitingGets(all bool, asker *group) (removed []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -102,8 +102,8 @@ func (part setPart) lowest() int {
 }
 
 // text returns a string that identifies this set of processes. All jobs with processes in the set compute the same
-// string. It contains only the lowest rank of each group. That suffices, because a process takes part in one collective
-// at a time.
+// string. The string contains only the lowest rank of each group. That suffices, because a process takes part in one
+// collective at a time.
 func (s procSet) text() string {
 	var words []string
 	for _, part := range s {
@@ -481,9 +481,9 @@ func arePairs(data []byte) bool {
 	return r.Err() == nil
 }
 
-// useForeignGroups adds groups of other jobs that were received in a collective. It removes a group when the
-// last connection to it has ended. As libraries need not report that, it also removes the oldest group if
-// there are too many.
+// useForeignGroups adds groups of other jobs that were received in a collective. It removes a group when the last
+// connection to it has ended. Because libraries need not report the end of a connection, it also removes the oldest
+// group if there are too many.
 func (s *Server) useForeignGroups(kind fence.Kind, groups []groupRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -311,7 +311,7 @@ func (s *Server) groupByName(group string) *group {
 	return nil
 }
 
-// groupByNamespace returns the group with a namespace, or nil. Comparing namespaces takes constant time, so
+// groupByNamespace returns the group with the given namespace, or nil. Comparing namespaces takes constant time, so
 // that a client cannot guess a namespace byte by byte (rule PMIX-19).
 func (s *Server) groupByNamespace(namespace string) *group {
 	s.mu.Lock()

@@ -47,7 +47,7 @@ type CommitPart struct {
 // A Scope says which ranks may read data that a rank has put.
 type Scope uint8
 
-// These are the scopes of a Commit. A client sends data for all ranks in both scopes.
+// These are the scopes of a Commit. A client sends data that is meant for all ranks twice, once in each scope.
 const (
 	ScopeLocal  Scope = 1 // ranks of the same node
 	ScopeRemote Scope = 2 // ranks of other nodes
