@@ -1,6 +1,6 @@
 /*
-Package checkpoint is the feature of mpiexec that asks a running job to write checkpoints (survive.md 4), at times
-that the user has chosen and when a user requests a checkpoint (--checkpoint, --migrate). Package machine decides
+Package checkpoint is the feature of mpiexec that asks a running job to write checkpoints (survive.md 4). It does so at
+times that the user has chosen, and when a user requests a checkpoint (--checkpoint, --migrate). Package machine decides
 what to do, and package checkpoint carries that out.
 
 	Request, Due --> checkpointer --events--> machine.State --actions--> ranks, command, file, user

@@ -1,7 +1,7 @@
 /*
 Package cleanipc is the feature of mpiexec that frees shared memory and semaphore sets that ranks have left behind
-(--clean-ipc; rule PD-17). The helper tracks the processes of the job and the files that they hold (package
-sysvipc), and frees the objects that remain after the last process of the job has ended.
+(--clean-ipc; rule PD-17). The helper tracks the processes of the job and the files that they hold (package sysvipc). It
+frees the objects that remain after the last process of the job has ended.
 
 	--clean-ipc: Policy --Prepare---> helper: tracker
 	                              | ranks end; before SIGTERM and after failures: scan

@@ -108,8 +108,8 @@ func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	c.job.Reply(r, job.ReplyDone, "goes on")
 }
 
-// suspendText returns the line which says that a request suspends the job. ran is how long the job has run.
-// node is a node through which the user can resume it.
+// suspendText returns the line that says that a request suspends the job. ran is how long the job has run. node is a
+// node through which the user can resume it.
 func suspendText(r control.Request, ran time.Duration, id job.ID, node string) string {
 	return r.WithNode(fmt.Sprintf("the job was suspended by %s (--suspend) after %s; to continue it: mpiexec --resume-job %s %s", r.DescribeUser(), job.FormatClock(ran), id, node))
 }

@@ -38,7 +38,7 @@ func (s *Slice) UnmarshalText(text []byte) error {
 	return err
 }
 
-// A settingKey is a key of a Setting, with a placeholder for its value and the part that it sets.
+// A settingKey is a key of a Setting, with a placeholder for its value and the field of the Setting that it sets.
 type settingKey struct {
 	name, value string
 	part        func(*Setting) *string
@@ -157,8 +157,8 @@ func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs, slice 
 	return s, err
 }
 
-// sliceDelay is the time between a change of the length of slices and the moment from which the new length is
-// used. By then all helpers have read the change.
+// sliceDelay is the time between a change to the slice length and the moment at which the new length takes effect. By
+// then all helpers have read the change.
 const sliceDelay = 6 * time.Second
 
 // settingsText returns a text that says which settings apply to a node. In a message, the text follows the

@@ -71,9 +71,9 @@ func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	})
 }
 
-// serveFetch replies to a request for data by a rank of another node. findData finds the data that a rank on
-// this node has committed. Each reply is sent after the ones before it are written, so that large data is
-// kept in memory only once.
+// serveFetch replies to a request for data by a rank of another node. findData finds the data that a rank on this node
+// has committed. The fetcher sends each reply after it has written the earlier ones, so that large data is in memory
+// only once.
 func (f *fetcher) serveFetch(m *Fetch, findData func(pmix.FetchRequest, func([]byte, message.Status))) {
 	want := pmix.FetchRequest{Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: time.Duration(m.Timeout) * time.Second}
 	findData(want, func(data []byte, s message.Status) {

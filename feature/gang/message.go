@@ -8,8 +8,8 @@ import (
 	"remshell/wire"
 )
 
-// Competition reports the other jobs with which the job takes turns on the node, and whether its ranks are
-// stopped. A helper sends the first Competition when the ranks start.
+// Competition reports the other jobs with which the job takes turns on the node, and whether the ranks of this job are
+// stopped there. A helper sends the first Competition when the ranks start.
 type Competition struct {
 	Parties []int    // of the other gangs
 	Jobs    []job.ID // at most maxJobs of them

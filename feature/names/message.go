@@ -79,7 +79,7 @@ func (m *NameReply) Fields(c *wire.Codec) {
 	c.Bool(&m.FirstReadOnly)
 }
 
-// NamePublished reports that a name is published that a rank of the node has looked up with LookupWait.
+// NamePublished reports that a name is now published. A rank of the node has looked up the name with LookupWait.
 // Another rank may take the name first.
 type NamePublished struct{ Service string }
 

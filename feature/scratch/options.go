@@ -29,8 +29,8 @@ const texts = `
 // hostDefault is the value of --scratch that selects the TMPDIR of each host, or /tmp on a host without TMPDIR.
 const hostDefault = "TMPDIR"
 
-// A Folder asks the helpers to make a folder for temporary files. Dir is the directory in which they make
-// it. If Dir is empty, it is the TMPDIR of the host, or /tmp.
+// A Folder asks the helpers to make a folder for temporary files. Dir is the directory in which they make it. If Dir is
+// empty, they use the TMPDIR of the host, or /tmp.
 type Folder struct {
 	Dir  string
 	Keep bool // do not remove it

@@ -18,8 +18,8 @@ rank gets an error. The parent rank continues, as the MPI standard requires.
 
 mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
 knows the job's nodes, and supervision forwards their replies to it. The search does not take the decision lock, which
-ensures that waiting jobs are planned one at a time, because a running job does not wait behind others. Claims are
-exclusive even without the lock.
+ensures that waiting jobs are planned one at a time. A running job does not wait behind others. Claims are exclusive
+even without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */
@@ -135,7 +135,7 @@ func (s *spawner) checkMaySpawn(r *request) error {
 	return nil
 }
 
-// startNext starts the next spawn request, if mpiexec does not search for nodes at present.
+// startNext starts the next spawn request, unless mpiexec is already searching for nodes.
 func (s *spawner) startNext() {
 	for !s.job.Searching() && !s.job.StartsBarred && len(s.waiting) > 0 {
 		r := s.waiting[0]

@@ -43,7 +43,7 @@ type rawThread struct {
 // hangTime is how long after the deadline gatherStacks gives up on reading files.
 const hangTime = time.Second
 
-// A gathered is what gatherStacks returns.
+// A gathered is the result of gatherStacks.
 type gathered struct {
 	report job.StackReport
 	prints map[int]fingerprint // by rank, of main threads
@@ -116,7 +116,7 @@ func unwindAll(targets []target, deadline time.Time) (report job.StackReport, pr
 	return report, prints, slots
 }
 
-// An inspected is a process whose files are open, with the threads that were traced later.
+// An inspected is a process whose files are open, and its threads, once these have been traced.
 type inspected struct {
 	target
 	mappings []stack.Mapping

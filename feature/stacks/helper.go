@@ -45,7 +45,7 @@ func (n *nodeStacks) request(m *GatherStacks) {
 	n.session.RequestStacks()
 }
 
-// watchTime is how long ranks are watched while they run, to see whether they move.
+// watchTime is how long ranks are watched while they run, to see whether they make progress.
 const watchTime = 500 * time.Millisecond
 
 // gather starts to read the stacks of the requested ranks on a goroutine of its own, because reading may take

@@ -66,8 +66,8 @@ func stagingRoots(environ []string) (roots []string) {
 	return append(roots, filepath.Join("/dev/shm", own))
 }
 
-// newFolderName returns a new folder name for this host. Only helpers on this host remove the folder, because
-// the lock may not be visible on other hosts.
+// newFolderName returns a new folder name that contains this host's name. Only helpers on this host remove the folder,
+// because the lock may not be visible on other hosts.
 func newFolderName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
 
 func hostName() string {

@@ -1,6 +1,6 @@
 /*
-Package stage is the feature of mpiexec that copies files to the nodes of a job before its ranks start, and removes them
-at the end of the job (--stage; doc/adr/0009). On the machine of mpiexec it makes links to the files.
+Package stage is the feature of mpiexec that copies files to the nodes of a job before its ranks start (--stage;
+doc/adr/0009). It removes the files at the end of the job. On the machine of mpiexec it makes links to the files.
 
 When all nodes have claimed their part of the plan, and before a node's first Start:
 

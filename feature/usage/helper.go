@@ -130,8 +130,8 @@ func (u *nodeSampler) report(newest sample) {
 	s.Send(m)
 }
 
-// rankFromEnviron returns the rank in the variable MPIEXEC_RANK of a process, if that rank was started from the command
-// line, not by a spawn, and runs on this node. If not, it returns sampler.NoRank.
+// rankFromEnviron returns the rank in the variable MPIEXEC_RANK of a process. It returns sampler.NoRank unless that
+// rank runs on this node and was started from the command line, not by a spawn.
 func (u *nodeSampler) rankFromEnviron(pid int) int {
 	rank, err := strconv.Atoi(proc.EnvironVariable(pid, "MPIEXEC_RANK"))
 	if err != nil || !u.session.HasRank(rank) || proc.EnvironVariable(pid, "PMI_SPAWNED") != "" || proc.EnvironVariable(pid, "MPIEXEC_JOBID") != string(u.session.Prepare.Job) {

@@ -1,7 +1,7 @@
 /*
-Package usage is the feature of mpiexec that measures what the processes of a job use while they run, and ends a
-job that exceeds a limit (rules RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended
-is in the messages Exited and Drained, which are not part of the feature.
+Package usage is the feature of mpiexec that measures what the processes of a job use while they run. It ends a job that
+exceeds a limit (rules RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended is in the
+messages Exited and Drained, which are not part of the feature.
 
 	--usage, --report, --limit: Sampling --Prepare--> helper
 	limits.toml of the node ----> kernel limits of the ranks

@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package diagnose handles the requests of --doctor on a node (wire/diagnose.go). It examines this machine and login,
-and tests whether other nodes can be reached in the way in which ranks of an MPI program would connect to them.
+Package diagnose handles the requests of --doctor on a node (wire/diagnose.go). It examines this machine and login, and
+tests whether other nodes can be reached in the way that ranks of an MPI program would connect to them.
 
 	session --HandleMessage--> Examiner --> Diagnosed, ProbePortOpened, PeersProbed
 

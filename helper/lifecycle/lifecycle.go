@@ -498,8 +498,8 @@ func (s *State) rankForked(e Forked) []any {
 	return append(do, LookForChildren{})
 }
 
-// takeEarlyEnd handles the end of a rank that was reported before its Forked event. It ignores a child that
-// ended before e.At, because that was another process with the same PID.
+// takeEarlyEnd handles the end of a rank that was reported before its Forked event. It ignores a child that ended
+// before e.At, because that was another process with the same PID. It returns the actions for the end.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {
@@ -566,10 +566,9 @@ func (s *State) wasTerminated(at time.Time) bool {
 	return s.ending >= Terminating && !at.Before(s.terminatedAt)
 }
 
-// rankOutputSent reports the exit of a rank to mpiexec, after all output of the rank has been sent. Failures
-// are reported in the order in which the ranks ended. This matters because a rank that fails as a consequence
-// of another rank's failure may have less output to send, and must not appear to have failed first (rule
-// EXIT-2).
+// rankOutputSent reports the exit of a rank to mpiexec, after all output of the rank has been sent. Failures are
+// reported in the order in which the ranks ended. A rank that fails as a consequence of another rank's failure may have
+// less output to send. It must not appear to have failed first (rule EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent

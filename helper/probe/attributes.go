@@ -62,9 +62,9 @@ func (l labelSet) sorted() []string {
 // A cpuInfoFields contains the fields that /proc/cpuinfo contains about one CPU, by name.
 type cpuInfoFields map[string]string
 
-// readCPUInfo returns the fields of /proc/cpuinfo by CPU number. Number -1 stands for fields that apply to
-// all CPUs, which come before the first or after the last CPU, such as "Hardware" on ARM and "clock" on some
-// POWER machines.
+// readCPUInfo returns the fields of /proc/cpuinfo by CPU number. Number -1 stands for fields that apply to all CPUs,
+// such as "Hardware" on ARM and "clock" on some POWER machines. Such fields come before the first or after the last
+// CPU.
 func readCPUInfo(root fs.FS) map[int]cpuInfoFields {
 	text, _ := fs.ReadFile(root, "proc/cpuinfo")
 	all := map[int]cpuInfoFields{-1: make(cpuInfoFields)}

@@ -15,9 +15,9 @@ import (
 )
 
 // A PipeReader reads the helper's end of a pipe that a rank writes to. A child process of the rank may keep the other
-// end open forever, so the end of the pipe cannot be used as the end of the rank's output. Instead, once the rank has
-// ended, its output is complete when the pipe is empty, or when all bytes have been read that were in the pipe at the
-// rank's exit.
+// end open forever, so the end of the pipe cannot be used as the end of the rank's output. Instead, the output of an
+// ended rank is complete when the pipe is empty, or when all bytes that were in the pipe at the rank's exit have been
+// read.
 type PipeReader struct {
 	File   *os.File
 	Buffer func(fd int) []byte // returns the buffer of the next read

@@ -185,9 +185,9 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns files that the job has left behind (rule PD-19). These are files that processes of the
-// job held during a scan, and files whose names contain the PID of a rank and that were created while that
-// rank ran. It does not check whether a process still holds these files.
+// leftFiles returns files that the job has left behind (rule PD-19). These are files that processes of the job held
+// during a scan. They also include files that were created while a rank ran and whose names contain the rank's PID. It
+// does not check whether a process still holds these files.
 func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) {
 	if b.incomplete {
 		return nil

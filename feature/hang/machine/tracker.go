@@ -5,8 +5,8 @@ Package machine decides when a job makes no progress. It performs no I/O and rea
 	mpiexec:  Reports of all nodes --Watch--> read all stacks, four times --Watch--> tell the user, or wait twice as long
 
 In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a set time, waits for
-the user or is traced by a debugger is assumed to continue by itself, and so is a rank whose stack has changed between
-two readings.
+the user or is traced by a debugger is assumed to continue by itself. So is a rank whose stack has changed between two
+readings.
 */
 package machine
 

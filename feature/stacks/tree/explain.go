@@ -15,9 +15,9 @@ type Guess struct {
 	Why   string // a sentence without its end
 }
 
-// Explain guesses which ranks keep the others waiting. groups must be as Merge returns them. Explain returns
-// false if most ranks do not wait in a call of MPI or another library for communication, or if no group of
-// ranks differs from the others.
+// Explain guesses which ranks keep the others waiting. groups must be as Merge returns them. Explain returns false if
+// most ranks do not wait in a call of MPI or another communication library. It also returns false if no group of ranks
+// differs from the others.
 func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	main := mainThreads(groups)
 	most, call, all := -1, "", 0

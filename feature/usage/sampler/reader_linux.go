@@ -176,7 +176,7 @@ func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 	return r.buf[:max(n, 0)]
 }
 
-// Descendants returns the descendants of the helper.
+// Descendants returns those processes in all that descend from the helper.
 func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	parents := make(map[int]int, len(all))
 	for _, p := range all {
@@ -219,7 +219,8 @@ func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	return own + max(shared, inFiles)
 }
 
-// readSmapsRollup returns the proportional set size of a process in bytes, and how much of it is in memory files.
+// readSmapsRollup returns the proportional set size of a process in bytes, and how much of it is in memory files. ok is
+// false if these sizes cannot be read.
 func (r *Reader) readSmapsRollup(pid int) (size, shared int64, ok bool) {
 	fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -236,7 +237,8 @@ func (r *Reader) readSmapsRollup(pid int) (size, shared int64, ok bool) {
 	return size, shared, ok
 }
 
-// smapsField returns a size in a smaps_rollup file, in bytes.
+// smapsField returns the size with the given name in a smaps_rollup file, in bytes. ok is false if the file does not
+// contain it.
 func smapsField(text []byte, name string) (size int64, ok bool) {
 	_, rest, ok := bytes.Cut(text, []byte("\n"+name+":"))
 	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " \t"), []byte(" kB"))
