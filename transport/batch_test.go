@@ -82,7 +82,7 @@ func TestByStarterRefused(t *testing.T) {
 	rw.Close()
 	s = testStarter(t, "exit 1\n")
 	s.StarterCall = func(h Host) (batch.Call, error) { return batch.Call{}, NotInJob(h.Name, "slurm", "12") }
-	if _, err := dial(t, s, "n9"); err == nil || err.Error() != "n9: config: not part of Slurm job 12" {
+	if _, err := dial(t, s, "n9"); err == nil || err.Error() != "n9: config: the host is not part of Slurm job 12" {
 		t.Errorf("a host of somebody else: %v", err)
 	}
 }

@@ -161,7 +161,7 @@ func TestOneStepFails(t *testing.T) {
 		return find(h)
 	}
 	results = reached(t, o, Host{Name: "n9"}, hosts[0], hosts[1])
-	if results[0].Err == nil || results[0].Err.Error() != "n9: config: not part of Slurm job 12" || results[1].Err != nil || results[2].Err != nil {
+	if results[0].Err == nil || results[0].Err.Error() != "n9: config: the host is not part of Slurm job 12" || results[1].Err != nil || results[2].Err != nil {
 		t.Errorf("a host of somebody else: %v, %v, %v", results[0].Err, results[1].Err, results[2].Err)
 	}
 }

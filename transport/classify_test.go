@@ -46,7 +46,7 @@ func TestClassify(t *testing.T) {
 		if shown := v.Why + " " + v.Line; lastLine(text) != "" && !showsALine(shown, text) {
 			t.Errorf("%q: verdict %+v shows no line of it", text, v)
 		}
-		if strings.Contains(v.Why+v.Hint, "MaxStartups") && kind != KindBusy && !strings.Contains(v.Hint, "if many log in at once") {
+		if strings.Contains(v.Why+v.Hint, "MaxStartups") && kind != KindBusy && !strings.Contains(v.Hint, "if there are many logins at once") {
 			t.Errorf("%q: verdict %+v blames MaxStartups", text, v)
 		}
 	}

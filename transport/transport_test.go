@@ -166,7 +166,7 @@ func TestFallback(t *testing.T) {
 	}
 	f = fresh()
 	failing["first c"] = NotInJob("c", "slurm", "12")
-	if got := reach(f, "b", "c"); got != "reached, c: config: not part of Slurm job 12" || told != "" {
+	if got := reach(f, "b", "c"); got != "reached, c: config: the host is not part of Slurm job 12" || told != "" {
 		t.Errorf("no host of the job: %s; told %q", got, told)
 	}
 }

@@ -31,7 +31,7 @@ func TestWordsOfMpijob(t *testing.T) {
 	}
 	for word, want := range map[string]string{
 		"resume":  "Continues a job that mpijob suspend has stopped. To continue a saved job, use mpiexec --resume FILE.",
-		"suspend": "Stops the ranks of JOB and their children,",
+		"suspend": "Stops the ranks of JOB and their child processes,",
 	} {
 		if text, err := table.HelpOn(word); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
 			t.Errorf("%s: %v\n%s", word, err, text)

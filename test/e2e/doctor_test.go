@@ -60,7 +60,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "for d in /root /tmp /dev/shm; do mount -o remount,noexec $d; done")
 		}},
-	{name: "tiny shared memory", code: "dev-shm", level: "warning", text: "/dev/shm has only 1 MiB in total", remedy: "mount -o remount,size=",
+	{name: "tiny shared memory", code: "dev-shm", level: "warning", text: "/dev/shm has a size of only 1 MiB", remedy: "mount -o remount,size=",
 		build: func(t *testing.T, b *testCluster) { b.runOn(t, "n1", "mount", "-o", "remount,size=1m", "/dev/shm") }},
 	{name: "few open files", code: "limit", level: "warning", text: "only 400 of open files (ulimit -Hn)", remedy: "/etc/security/limits.conf",
 		build: func(t *testing.T, b *testCluster) {

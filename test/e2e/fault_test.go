@@ -330,7 +330,7 @@ func isSession(args []string) bool { return strings.HasPrefix(args[0], "sshd: ")
 func (r result) causes() (causes []string) {
 	for line := range strings.Lines(r.err) {
 		text, ok := strings.CutPrefix(line, "mpiexec: ")
-		notice := strings.HasPrefix(text, "^C") || strings.HasPrefix(text, "SIGTERM: ending ") || strings.Contains(text, " are one machine; ") || strings.HasSuffix(text, ":\n")
+		notice := strings.HasPrefix(text, "^C") || strings.HasPrefix(text, "SIGTERM: ending ") || strings.Contains(text, " are the same machine; ") || strings.HasSuffix(text, ":\n")
 		if ok && !notice {
 			causes = append(causes, strings.TrimSpace(text))
 		}

@@ -287,7 +287,7 @@ func TestManyNamesOfOneServer(t *testing.T) {
 		if r.code != 0 || strings.Count(r.out, "ran\n") != 48 {
 			t.Errorf("%v: exit %d, %d of 48 lines:\n%s", way, r.code, strings.Count(r.out, "ran\n"), r.err)
 		}
-		if strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "one machine") {
+		if strings.Count(r.err, "\n") != 1 || !strings.Contains(r.err, "are the same machine") {
 			t.Errorf("%v: want one line that says that all are one machine:\n%s", way, r.err)
 		}
 	}

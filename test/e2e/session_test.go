@@ -159,7 +159,7 @@ func TestLayouts(t *testing.T) {
 		}
 		want = append(want, "ring ok", "allreduce ok")
 		slices.Sort(want)
-		if got := sortedLines(r.out); r.code != 0 || withoutLines(r.err, "mpiexec: n1 and other are one machine") != "" || !slices.Equal(got, want) {
+		if got := sortedLines(r.out); r.code != 0 || withoutLines(r.err, "mpiexec: n1 and other are the same machine") != "" || !slices.Equal(got, want) {
 			t.Errorf("%s: exit %d, %q\n got %q\nwant %q", test.line, r.code, r.err, got, want)
 		}
 	}

@@ -271,7 +271,7 @@ $MPIEXEC -host $other hostname; echo =$?=
 $MPIEXEC -v -host $(hostname) -n 1 true
 for word in sge qrsh; do $MPIEXEC -launcher $word echo =by=; done`, "-pe", "mpi", "2")
 	out := j.wait(t)
-	for text, want := range map[string]int{"not part of Grid Engine job " + j.id + "\n  hint: add it to the allocation, or use -launcher ssh": 1, "=125=": 1, "program=inside": 1, "=by=": 4} {
+	for text, want := range map[string]int{"the host is not part of Grid Engine job " + j.id + "\n  hint: add it to the allocation, or use -launcher ssh": 1, "=125=": 1, "program=inside": 1, "=by=": 4} {
 		if n := strings.Count(out, text); n != want {
 			t.Errorf("%q stands there %d times, want %d:\n%s", text, n, want, out)
 		}

@@ -127,7 +127,7 @@ func TestExplain(t *testing.T) {
 		{"computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a")}, "[2] it computes outside of MPI"},
 		{"in the kernel", []job.StackGroup{all, main4("2", job.StackBlocked, "main@a fsync@libc.so.6")}, "[2] it waits in the kernel, outside of MPI"},
 		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] the rank is stopped by a signal"},
-		{"ended", []job.StackGroup{all, {Ranks: []int{2}, Threads: 1, State: job.StackEnded, Note: "the process of the rank has ended"}}, "[2] it has ended"},
+		{"ended", []job.StackGroup{all, {Ranks: []int{2}, Threads: 1, State: job.StackEnded, Note: "the process of the rank has ended"}}, "[2] the rank has ended"},
 		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] they wait in the kernel, outside of MPI"},
 		{"all alike", []job.StackGroup{all}, "none"},
 		{"none in MPI", []job.StackGroup{main4("0,1", job.StackRuns, "main@a f@a"), main4("2", job.StackRuns, "main@a g@a")}, "none"},
