@@ -94,8 +94,8 @@ type Attach struct {
 	Variable             string // that helper and ranks get, with the number of the job
 }
 
-// A Run runs a program of the batch system and returns the program's output. The error says in one line why the
-// program failed.
+// A Run runs a program of the batch system and returns the program's output. The error says on one line why the program
+// failed.
 type Run = func(name string, args ...string) (string, error)
 
 // A State is the state of a job as its batch system reports it.

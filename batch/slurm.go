@@ -183,8 +183,8 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of the groups of a heterogeneous Slurm job whose numbers are in numbers, in that
-// order. If numbers is nil, it returns the hosts of all groups.
+// slurmGroups returns the hosts of the groups of a heterogeneous Slurm job that numbers lists, in the order of numbers.
+// If numbers is nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
