@@ -34,8 +34,8 @@ func (c Class) Admits(uid int, groups []int) bool {
 
 var classKeys = []string{"name", "limits", "sort", "maxtime", "users", "groups", "nodeset"}
 
-// pendingClassSets holds the node-set setting of a class until it can be parsed, which is when all attributes of
-// nodes are known.
+// pendingClassSets holds the node-set setting of a class until it can be parsed. It can be parsed when all attributes
+// of nodes are known.
 type pendingClassSets struct {
 	name, table, key string
 	line             int

@@ -84,7 +84,7 @@ func (c *lineCount) lineAt(offset int) int {
 	return c.lines + 1
 }
 
-// lineInNode returns the line of a key in the [[node]] entry with index i. If the entry does not have the key, it
+// lineInNode returns the line of a key in the [[node]] entry with index i. If the entry does not contain the key, it
 // returns the line of the entry. It returns 0 if the line is unknown.
 func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
@@ -93,7 +93,7 @@ func (l keyLines) lineInNode(i int, key string) int {
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// lineInTable returns the line of a key in a table. If the table does not have the key, it returns the line of the
+// lineInTable returns the line of a key in a table. If the table does not contain the key, it returns the line of the
 // table. It returns 0 if the line is unknown.
 func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
@@ -119,8 +119,8 @@ func suggest(word string, known []string) string {
 	return best
 }
 
-// schedulerClass returns the name of the class that a line of the file configures in the syntax of the Moab scheduler,
-// CLASSCFG[amd] ... found is false if the line has another syntax.
+// schedulerClass returns the name of the class that a line of the file configures, if the line has the syntax
+// "CLASSCFG[amd] ..." of the Moab scheduler. found is false if the line has another syntax.
 func schedulerClass(file string, line int) (name string, found bool) {
 	for number, text := range strings.Split(file, "\n") {
 		if rest, is := strings.CutPrefix(strings.ToUpper(strings.TrimSpace(text)), "CLASSCFG["); is && number+1 == line {

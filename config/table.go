@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A keyTable is a table of the file while it is being read. The methods that read a key remove the key. The keys
-// that remain in the end are unknown keys.
+// A keyTable is a table of the file while it is being read. The methods that read a key remove the key. The keys that
+// remain at the end are unknown keys.
 type keyTable struct {
 	r        *reader
 	name     string               // under which lines are stored; empty: the top level
