@@ -47,9 +47,9 @@ type Deadline struct {
 	paused int
 }
 
-// New returns a Deadline and begins the first step. The Deadline's context ends when parent ends, or with the cause
-// cause when the step has taken longer than limit. stopped returns the total time for which this process was
-// stopped (^Z). That time does not count. If stopped is nil, the process is assumed never to be stopped.
+// New returns a Deadline and begins the first step. The Deadline's context ends when parent ends. It also ends when the
+// step has taken longer than limit, and context.Cause then returns cause. stopped returns the total time for which this
+// process was stopped (^Z). That time does not count. If stopped is nil, the process is assumed never to be stopped.
 func New(parent context.Context, limit time.Duration, cause error, stopped func() time.Duration) *Deadline {
 	if stopped == nil {
 		stopped = func() time.Duration { return 0 }
@@ -135,7 +135,7 @@ func (d *Deadline) Left() time.Duration {
 	return d.updateLeft()
 }
 
-// Stop ends the context at once. The caller must call Stop when nothing waits for the host any more.
+// Stop ends the context at once. The caller must call Stop when nothing waits for the host any longer.
 func (d *Deadline) Stop() {
 	d.timer.Stop()
 	d.cancel(nil)
