@@ -41,7 +41,8 @@ func compareProbes(a, b job.PeerProbe) int {
 	return 0
 }
 
-// unreachedFinding returns the finding that host c cannot connect to the given hosts. probe contains the reason.
+// unreachedFinding returns a finding which says that host c cannot connect to the given hosts. probe contains the
+// reason.
 func unreachedFinding(c job.HostDiagnosis, probe job.PeerProbe, hosts []string) Finding {
 	if probe.Stage == "large" {
 		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, but packets of full size do not: %s", foldHosts(hosts), probe.Err),
