@@ -263,8 +263,8 @@ func formatHostVariables(nodes []job.NodeDef) string {
 	return b.String()
 }
 
-// ownAssignments divides assignments of environment variables. added are those that the launcher's
-// environment environ does not contain. copied is the number of all other assignments.
+// ownAssignments divides assignments of environment variables. added contains the assignments that are not in environ,
+// the launcher's environment. copied is the number of all other assignments.
 func ownAssignments(assignments, environ []string) (added []string, copied int) {
 	inEnviron := make(map[string]bool, len(environ))
 	for _, assignment := range environ {

@@ -44,7 +44,7 @@ func EscapeLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// EscapeJSON makes JSON text safe to print. It replaces characters that could control a terminal by JSON escapes,
+// EscapeJSON makes JSON text safe to print. It replaces characters that could control a terminal with JSON escapes,
 // which does not change the values.
 func EscapeJSON(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return !breaksJSON(rune(b)) && (b < ' ' || b > '~') }) {

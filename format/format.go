@@ -37,7 +37,7 @@ type JobView struct {
 	Environ   []string                 // the launcher's environment; nil: variables are not shown
 }
 
-// nodeOf returns the probed node of a node plan. If the node was not probed, the returned node has only a name.
+// nodeOf returns the probed node of a node plan. If the node was not probed, only the name of the returned node is set.
 func (v JobView) nodeOf(n job.NodePlan) job.Node {
 	if n.Node >= 0 && n.Node < len(v.Snapshot.Nodes) {
 		return v.Snapshot.Nodes[n.Node]
