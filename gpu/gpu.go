@@ -6,10 +6,10 @@ GPUs visible to a rank.
 	                                                                                |  WithoutAddresses: other jobs'
 	  variables of a rank <--VisibleEnv-- GPUs of a rank <--ChooseForRank, AssignNear-'
 
-A GPU is a device that an environment variable of the vendor's runtime can show to a process or hide from it. The
-device is a card, or a part of a card with its own PCI function. Like package pin, this package makes no system
-calls: it reads a tree of files that is an argument, which may be a copy of another machine's tree. It does not call
-drivers, and does not support NVIDIA's MIG slices.
+A GPU is a device that an environment variable of the vendor's runtime can show to a process or hide from it. The device
+is a card, or a part of a card with its own PCI function. Like package pin, this package makes no system calls: it reads
+a file tree that it gets as an argument. This tree may be a copy of another machine's tree. It does not call drivers,
+and does not support NVIDIA's MIG slices.
 */
 package gpu
 
