@@ -157,9 +157,9 @@ func allDigits(s string) bool {
 	return s != ""
 }
 
-// badLetter returns the first character of s that is not allowed in a host name, and its position. It returns "" if
-// all characters are allowed. The characters of DNS names, underscores and letters beyond ASCII are allowed, since
-// a name may be an alias in the user's ssh configuration. Other characters could have a meaning in a remote shell.
+// badLetter returns the first character of s that is not allowed in a host name, and its position. It returns "" if all
+// characters are allowed. The characters of DNS names, underscores and non-ASCII letters are allowed, since a name may
+// be an alias in the user's ssh configuration. Other characters could have a meaning in a remote shell.
 func badLetter(s string) (int, string) {
 	for i, r := range s {
 		switch {

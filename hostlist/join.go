@@ -214,8 +214,8 @@ func Filter(hosts, list []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// withListEntry returns the host h with the slots, user and address of w, which is the entry in the list. If a
-// field of w is not set, the result has the field of h.
+// withListEntry returns the host h with the slots, user and address of w, which is the entry in the list. If a field of
+// w is not set, the result keeps the field of h.
 func withListEntry(h, w Entry) Entry {
 	if w.Slots != 0 {
 		h.Slots = w.Slots

@@ -91,7 +91,7 @@ func (p *parser) addMention(c *cursor, start int, hosts []hostExpr) (_ []hostExp
 	return append(hosts, m), true
 }
 
-// refuseAttribute records the error that an attribute is not allowed at this position.
+// refuseAttribute records an error which says that an attribute is not allowed at this position.
 func (p *parser) refuseAttribute(c *cursor, start int) {
 	if c.isList {
 		p.addError(c.errorAt(start, c.pos, "attributes are allowed only in a host file; here write HOST:SLOTS:USER:ADDRESS"))

@@ -53,7 +53,7 @@ func parseRelativeName(name string) (index, count int, ok bool) {
 	return -1, count, hasCount && allDigits(number) && err == nil && count > 0
 }
 
-// Resolve replaces the relative entries of a list by hosts of an allocation. Slots, user and address of a relative
+// Resolve replaces the relative entries of a list with hosts of an allocation. Slots, user and address of a relative
 // entry replace the same fields of the host. "+e" stands for hosts of the allocation that neither this list nor
 // earlierLists name.
 func Resolve(list, allocation []Entry, earlierLists ...Entry) ([]Entry, error) {
