@@ -24,8 +24,8 @@ func New(numbers ...int) Set {
 	return Set(slices.Compact(slices.Sorted(slices.Values(numbers))))
 }
 
-// Parse parses a list of numbers and ranges, such as "0-3,8". Each number must be from 0 to limit. The result has
-// the order and duplicates of the text. An empty text stands for the empty list. The error names the faulty item.
+// Parse parses a list of numbers and ranges, such as "0-3,8". Each number must be from 0 to limit. The result keeps the
+// order and duplicates of the text. An empty text stands for the empty list. The error names the faulty item.
 func Parse(text string, limit int) (list []int, err error) {
 	if text == "" {
 		return nil, nil
