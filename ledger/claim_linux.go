@@ -184,9 +184,9 @@ func (d *Dir) publishClaim(c Claim) (*ownFile, error) {
 	return s, s.writeAndPublish(name, text)
 }
 
-// SetIdle replaces the claim by a claim with the given idle reason. It publishes the new claim before it removes
-// the old one, so that no other job can claim the CPUs in between. The result is never nil; if there is an error,
-// it is the old claim.
+// SetIdle replaces the claim with a claim that has the given idle reason. It publishes the new claim before it removes
+// the old one, so that no other job can claim the CPUs in between. The result is never nil; if there is an error, it is
+// the old claim.
 func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 	c := h.claim
 	c.IdleReason = reason

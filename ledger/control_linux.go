@@ -118,7 +118,7 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	return &PostedFile{id, s}, nil
 }
 
-// ReplaceReply atomically replaces a reply by another one (survive.md SV-26). The new file is locked before it gets
+// ReplaceReply atomically replaces a reply with another reply (survive.md SV-26). The new file is locked before it gets
 // its name. ReplaceReply returns the reply that is valid afterwards, which is old if there is an error.
 func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(old.ID, a)

@@ -142,8 +142,8 @@ func possibleCPUs() int {
 	return min(n+1, maxCPU)
 }
 
-// openBelow opens a file or directory by its name within a directory. It follows no symbolic link and enters
-// no other file system, because a user's own file system (FUSE) could block for ever.
+// openBelow opens a file or directory by its name within a directory. It follows no symbolic link and enters no other
+// file system, because a user's own file system (FUSE) could block forever.
 func (d *Dir) openBelow(dir int, name string, flags int) (int, error) {
 	flags |= unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_SYMLINKS}

@@ -270,8 +270,8 @@ func (d *Dir) isAlive(s entry) bool {
 	return alive
 }
 
-// recheck reads the attributes of an entry again and returns the updated entry. alive is false if the entry does not
-// exist any more or the process that held it is dead.
+// recheck reads the attributes of an entry again and returns the updated entry. alive is false if the entry no longer
+// exists or the process that held it is dead.
 func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -334,7 +334,7 @@ func (l *reader) removeUnpublished(name string, cutoff time.Time) {
 // mayRemove reports whether this process may remove leftover files of an owner.
 func mayRemove(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
-// removeEntry removes the file of an entry, unless another file has the same name by now.
+// removeEntry removes the file of an entry, unless the name now belongs to another file.
 func (d *Dir) removeEntry(s entry) error {
 	dir, err := d.openUserDir(s.userDir)
 	if err != nil {
@@ -344,7 +344,7 @@ func (d *Dir) removeEntry(s entry) error {
 	return remove(dir, s.base, s.file)
 }
 
-// remove removes a file by its name from a directory, unless another file has the name by now.
+// remove removes the file named name from a directory, unless the name now belongs to a file other than file.
 func remove(dir int, name string, file inode) error {
 	if !isFile(dir, name, file) {
 		return nil

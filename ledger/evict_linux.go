@@ -190,8 +190,8 @@ func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	return false
 }
 
-// inodeOfFD returns the inode of a descriptor's file. It uses only attributes that the kernel has cached,
-// because a user's own file system (FUSE) could block for ever.
+// inodeOfFD returns the inode of a descriptor's file. It uses only attributes that the kernel has cached, because a
+// user's own file system (FUSE) could block forever.
 func inodeOfFD(fd string) inode {
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, fd, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st) != nil {

@@ -88,13 +88,13 @@ type claimSum struct {
 	holders           map[int]userCPUs // use of each user, by uid
 }
 
-// A gangKey identifies a gang (a job that shares CPUs in turns) and the party that its claims name.
+// A gangKey identifies a gang (a job that takes turns with others on CPUs) and the party that its claims name.
 type gangKey struct {
 	job.Key
 	party int
 }
 
-// maxGangs is the maximum number of gangs (jobs that share CPUs in turns) of a node that are counted. A claim of a
+// maxGangs is the maximum number of gangs (jobs that take turns on CPUs) of a node that are counted. A claim of a
 // further gang counts as the claim of a job that is not a gang.
 const maxGangs = 256
 

@@ -119,8 +119,8 @@ type foundName struct {
 	Name
 }
 
-// ownNames returns the valid entries of the current user with a name, the oldest first. kind is the kind of
-// the entries. It also removes leftover files of this kind.
+// ownNames returns the current user's valid entries for a published name, the oldest first. kind is the kind of the
+// entries. It also removes leftover files of this kind.
 func (d *Dir) ownNames(kind string, name []byte) (found []foundName, err error) {
 	dir, own, err := d.openOwnDir()
 	if err != nil {
@@ -133,7 +133,7 @@ func (d *Dir) ownNames(kind string, name []byte) (found []foundName, err error) 
 	return sortNames(found), l.readError
 }
 
-// foreignNames returns valid entries of other users with a name, the oldest first.
+// foreignNames returns other users' valid entries for a published name, the oldest first.
 func (d *Dir) foreignNames(name []byte) (found []foundName, err error) {
 	l := d.newReader(nil)
 	l.maxPerUser = maxForeignNames

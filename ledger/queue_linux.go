@@ -114,7 +114,7 @@ func (d *Dir) Enqueue(t Ticket) (*QueuePlace, error) {
 // number at the same moment.
 const maxTicketTies = 100
 
-// nextTicketNumber returns the number for a new ticket, which is behind all tickets in the queue.
+// nextTicketNumber returns the number for a new ticket, which comes after all tickets in the queue.
 func nextTicketNumber(alive []queuedTicket) int64 {
 	var present []int64
 	for _, w := range alive {
@@ -201,8 +201,8 @@ func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.d.writeNotes(func(n *rememberedUsers) { n.Overtaken = append(n.Overtaken, overtaken{uid, first, last, time.Now()}) })
 }
 
-// dropGone forgets tickets before this place whose holders are dead. It checks only tickets for which check
-// returns true. It returns the number of tickets that remain before this place.
+// dropGone removes tickets whose holders are dead from the list of tickets before this place. It checks only tickets
+// for which check returns true. It returns the number of tickets that remain before this place.
 func (p *QueuePlace) dropGone(check func(entry) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

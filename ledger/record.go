@@ -379,10 +379,10 @@ func truncate(s string) string {
 	return strings.ToValidUTF8(s, "")
 }
 
-// nextNumber returns the number after the largest number in present, which is in ascending order. first is the
-// lowest number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never leave
-// such gaps. Without this rule, a single file with the highest possible number would block the queue for all users.
-// A user who takes a number far away is overtaken by others instead.
+// nextNumber returns the number after the largest number in present, which is in ascending order. first is the lowest
+// number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never leave such gaps.
+// Without this rule, a single file with the highest possible number would block the queue for all users. If a user
+// takes a number after such a gap, later requests of other users get lower numbers.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

@@ -22,7 +22,7 @@ type userDir struct {
 }
 
 // listUserDirs returns the user directories of all users. It stops reading the ledger directory at the deadline, since
-// any user may fill that directory. If the time does not suffice, listUserDirs looks up by name the directories of all
+// any user may fill that directory. If there is too little time, listUserDirs looks up by name the directories of all
 // users who can have a live entry. These are the users who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
@@ -208,8 +208,8 @@ func (d *Dir) completeOwnDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// sameTick is the time after which a new directory certainly has a later time of creation. The kernel counts these
-// times in ticks of 1 to 10 ms.
+// sameTick is the time after which a new directory is guaranteed to have a later time of creation. The kernel counts
+// these times in ticks of 1 to 10 ms.
 const sameTick = 20 * time.Millisecond
 
 // otherOwnDir returns the name of the current user's directory if the usual name is taken. It chooses the oldest of
