@@ -85,9 +85,9 @@ func LookupAccount(ctx context.Context, limit time.Duration, uid int) Account {
 	return ParseAccount(answer, uid)
 }
 
-// IDFinders returns two functions. userID returns the ID of the user with a name, and groupID the ID of the group with
-// a name. They look in /etc/passwd and /etc/group first, and then call getent. limit is the maximum time for all calls
-// of getent together. Only one goroutine may use the functions.
+// IDFinders returns two functions. userID returns the ID of the user with the given name, and groupID returns the ID of
+// the group with the given name. They look in /etc/passwd and /etc/group first, and then call getent. limit is the
+// maximum time for all calls of getent together. Only one goroutine may use the functions.
 func IDFinders(limit time.Duration) (userID, groupID func(name string) (int, error)) {
 	left := limit
 	lookUp := func(kind, database, name string) (int, error) {
