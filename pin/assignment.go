@@ -52,8 +52,8 @@ type Assignment struct {
 	Unbound bool  // the rank has these CPUs but is not bound to them
 }
 
-// NewAssignment returns the assignment of a rank that has the slots in mine (placement.md 7.4, 7.5). slots
-// are all slots of the node. The result shares memory with the arguments.
+// NewAssignment returns the assignment of a rank that has the slots in mine (placement.md 7.4, 7.5). slots contains all
+// slots of the node. The result shares memory with the arguments.
 func NewAssignment(slots []Unit, mine []int) Assignment {
 	assigned := Assignment{Slots: mine}
 	if len(mine) == 1 {

@@ -18,8 +18,8 @@ const maxDrawnCores = 64
 //	package 0-1 core 0-39 [0-31|32-39]
 //	core 1 cpu 5 [.b--]
 //
-// Cores have the numbers of placement.md 7.1. CPUs are listed only if cpus leaves out usable CPUs of their
-// cores. DrawCores explains the brackets.
+// Cores are numbered as in placement.md 7.1. CPUs are listed only if cpus leaves out usable CPUs of their cores.
+// DrawCores explains the brackets.
 func (t Topology) DescribeCPUs(cpus []int) string {
 	var packages, cores, ofCores []int
 	for number, core := range t.Cores {

@@ -140,7 +140,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 	return cores, nil
 }
 
-// shortenText returns a list for a message, cut off after 60 bytes.
+// shortenText returns a list for a message, truncated to 60 bytes.
 func shortenText(list string) string {
 	if len(list) > 60 {
 		list = list[:60] + "..."

@@ -12,8 +12,8 @@ import (
 //
 //	SK0:L30:L20:L10:CR0-1:HT0-3:NM0
 //
-// The parts are socket, caches, core, hardware thread and NUMA node. Each part has the logical indexes that hwloc
-// gives the objects that contain the CPUs. A level that the node does not report is left out. The L1 cache has the
+// The parts are socket, caches, core, hardware thread and NUMA node. Each part contains the logical indexes that hwloc
+// assigns to the objects that contain the CPUs. A level that the node does not report is left out. The L1 cache has the
 // index of the core.
 func (t Topology) Locality(cpus []int) string {
 	order := t.logicalOrder()

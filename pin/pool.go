@@ -40,8 +40,8 @@ type RankSlots struct {
 	Object int // index of the object that contains them
 }
 
-// NewPool returns the pool of a node that has passed CheckLayout. slots are all slots of the node in slot
-// order. width is the number of slots of the widest rank. threads is true if slots are hardware threads.
+// NewPool returns the pool of a node that has passed CheckLayout. slots contains all slots of the node in slot order.
+// width is the number of slots of the widest rank. threads is true if slots are hardware threads.
 func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) *Pool {
 	p := &Pool{perObject: l.Map.PerObject, sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	size := len(slots)

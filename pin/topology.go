@@ -29,7 +29,7 @@ type Core struct {
 	CoreLocation
 }
 
-// A CoreLocation says where in its node a core is. A number is -1 if it is unknown or does not exist, since some
+// A CoreLocation says where in its node a core is. A number is -1 if it is unknown, or if there is no such object: some
 // cores have no L3 cache.
 type CoreLocation struct {
 	NUMA    int // the kernel's number of its NUMA node
