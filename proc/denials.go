@@ -158,8 +158,8 @@ func ownCgroup(root fs.FS, controller string) cgroup {
 	return own
 }
 
-// readUpward yields the contents of a file in the control group and in each group above it. It skips groups that do
-// not have the file. v2 and v1 are the names of the file in cgroups versions 2 and 1.
+// readUpward yields the contents of a file in the control group and in each group above it. It skips groups without the
+// file. v2 and v1 are the names of the file in cgroups versions 2 and 1.
 func (g cgroup) readUpward(v2, v1 string) iter.Seq2[string, string] {
 	name := v2
 	if g.v1 {

@@ -197,9 +197,9 @@ func allPIDs() []int {
 	return pids
 }
 
-// readSmall reads a file of /proc into buf, and cuts a file that is longer than buf. It makes four system calls.
-// os.ReadFile makes ten, since it registers the file for polling. The difference matters because readSmall is
-// called for every rank that ends.
+// readSmall reads a file in /proc into buf, and truncates a file that is longer than buf. It makes four system calls.
+// os.ReadFile makes ten, since it registers the file for polling. The difference matters because readSmall is called
+// for every rank that ends.
 func readSmall(name string, buf []byte) ([]byte, error) {
 	fd, err := retryEINTR(func() (int, error) { return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
 	if err != nil {
