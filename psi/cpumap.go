@@ -28,7 +28,7 @@ func (c *Settings) readCPUMap(in Input) error {
 	return nil
 }
 
-// maxCPUMap is the maximum number of items in a CPU map. It suffices for 65,536 cores, each several times.
+// maxCPUMap is the maximum number of items in a CPU map. This is enough for 65,536 cores, each several times.
 const maxCPUMap = 1 << 20
 
 // ParseCPUMap parses a CPU map such as "0-3,0x8,7-4". If the text is malformed, ok is false and bad is the first

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An Error is returned for a malformed or unknown placement setting. Its code is one of placement.md 1.5. The
-// request would fail even if it waited.
+// An Error is returned for a malformed or unknown placement setting. Its code is one of the codes in placement.md 1.5.
+// The request would fail even if it waited.
 type Error struct {
 	Code    string
 	Source  string // option or variable at fault; empty: none
@@ -16,7 +16,7 @@ type Error struct {
 	Allowed []string
 }
 
-// Error returns all fields of the error in one line, so that the user need not look up the code.
+// Error returns all fields of the error on one line, so that the user need not look up the code.
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Source != "" {

@@ -84,7 +84,7 @@ func Read(in Input) (Settings, error) {
 	return c, nil
 }
 
-// ReadApp reads the settings of a further app context of the command line (placement.md 5.7).
+// ReadApp reads the settings of an app context other than the first on the command line (placement.md 5.7).
 func ReadApp(in Input) (job.RankNeeds, error) {
 	var c Settings
 	for _, step := range []func(*Settings, Input) error{(*Settings).readRankNeeds, (*Settings).readShape, (*Settings).readNUMA, (*Settings).readHWThreads} {
