@@ -1,6 +1,6 @@
 /*
-Package selftest is the program of the ranks of mpiexec --selftest. It also evaluates the reports of the ranks in
-mpiexec. The ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
+Package selftest implements the program that the ranks of mpiexec --selftest run. It also evaluates the reports of the
+ranks in mpiexec. The ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
 
 	mpiexec                                  rank                             next rank
 	   | a line of input, to rank 0 -------->  |                                  |
