@@ -192,7 +192,7 @@ func Parse(data []byte) (*State, error) {
 	return s, nil
 }
 
-// wrongJSON converts an error of encoding/json to an error that names the key with the invalid value. It leaves out
+// wrongJSON converts an error from encoding/json to an error that names the key with the invalid value. It leaves out
 // the names of embedded structs.
 func wrongJSON(err error) error {
 	wrong, known := errors.AsType[*json.UnmarshalTypeError](err)

@@ -95,7 +95,8 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 	return closeCPUs(t, allowed), nil
 }
 
-// closeCPUs returns t with the CPUs that are not in allowed made unusable. If allowed is nil, all CPUs stay usable.
+// closeCPUs returns a topology in which the CPUs of t that are not in allowed are unusable. If allowed is nil, all CPUs
+// stay usable.
 func closeCPUs(t pin.Topology, allowed *[]int) pin.Topology {
 	if allowed == nil {
 		return t
