@@ -179,8 +179,8 @@ func (a *entryKey) compare(b *entryKey) int {
 	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// MeasuredValue returns what a sort key measures on a node, formatted for people: the node's load or its number of
-// processes. If the key measures nothing, it returns "".
+// MeasuredValue returns the value that a sort key measures on a node, formatted for people: the node's load or its
+// number of processes. If the key measures nothing, it returns "".
 func MeasuredValue(n *job.Node, mode Mode) string {
 	c := mode.sortKey()
 	if c.format == nil {
