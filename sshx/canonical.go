@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// canonical returns the name to connect to, after the configuration was read once. The name is HostName or the
+// canonical returns the name to connect to, after the configuration has been read once. The name is HostName or the
 // alias, a literal address in its usual form, or the name that CanonicalizeHostname found (ssh.c, main and
 // resolve_canonicalize). If reread is true, the configuration must be read a second time.
 func (s *hostScope) canonical() (name string, reread bool, err error) {

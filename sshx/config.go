@@ -115,8 +115,8 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 	return &Config{files: append([]*configFile{file}, c.files...), final: c.final, userFile: c.userFile}, nil
 }
 
-// supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are keywords that have
-// no effect, because this package always behaves as they demand, or never does what they control.
+// supportedKeywords are the keywords of ssh_config that Resolve uses. ignoredKeywords are keywords that have no effect,
+// because this package always behaves as they specify, or never does what they control.
 var (
 	supportedKeywords = strings.Fields(`addressfamily bindaddress canonicaldomains canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots
 		canonicalizepermittedcnames casignaturealgorithms certificatefile ciphers connectionattempts
@@ -156,9 +156,9 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 	return r.parse(name, data, depth)
 }
 
-// checkOwner returns an error for a configuration file that other users can write, as readconf.c does: such users
-// could run commands as the user. ssh does not check the system's main file. checkOwner rejects that file only if
-// all users can write it, not if a group can (rule TRUST-27).
+// checkOwner returns an error for a configuration file that other users can write to, as readconf.c does: such users
+// could run commands as the user. ssh does not check the system's main file. checkOwner rejects that file if all users
+// can write to it, but not if only a group can (rule TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {
@@ -220,8 +220,7 @@ const (
 	hiddenInclude = "X-Include"
 )
 
-// hideDirectives replaces Match and Include lines by lines that the library ignores. Line numbers stay the
-// same.
+// hideDirectives replaces Match and Include lines with lines that the library ignores. Line numbers stay the same.
 func hideDirectives(lines []string) []byte {
 	var out bytes.Buffer
 	for i, line := range lines {

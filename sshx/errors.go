@@ -162,7 +162,7 @@ func (e *ConfigError) withHint(format string, args ...any) *ConfigError {
 	return e
 }
 
-// shortenHome replaces the home directory at the start of a path by "~", for messages.
+// shortenHome replaces the home directory at the start of a path with "~", for messages.
 func shortenHome(home, path string) string {
 	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
 		return "~/" + rest

@@ -30,7 +30,7 @@ type connSetup struct {
 	banner  Tail // the server's banner
 }
 
-// runHandshake lets the library do all steps from the version exchange to the login.
+// runHandshake makes the library perform all steps from the version exchange to the login.
 func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if s.t.ProxyCommand != "" {
 		s.conn.waitFirstByte() // the command may write to known_hosts before it connects

@@ -151,7 +151,7 @@ func hashName(salt []byte, name string) []byte {
 	return h.Sum(nil)
 }
 
-// openLines returns the lines that match a name and whose names are not hashed. It looks into the map, and
+// openLines returns the lines that match a name and do not contain hashed names. It looks the name up in the map, and
 // then tries each pattern.
 func (f *knownFile) openLines(name string) []*knownLine {
 	f.mu.RLock()

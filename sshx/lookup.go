@@ -92,9 +92,9 @@ func resultOf(addrs []netip.Addr, err error) lookupResult {
 	return lookupResult{addrs, err}
 }
 
-// notFoundError returns the error for a name without an address. err is the error of Go's look-up. timedOut
-// is true if the look-up took too long. If no name server can be reached, the reason does not name the host,
-// so that mpiexec can report all hosts in one line.
+// notFoundError returns the error for a name without an address. err is the error of Go's look-up. timedOut is true if
+// the look-up took too long. If no name server can be reached, the reason does not name the host, so that mpiexec can
+// report all hosts on one line.
 func notFoundError(t Target, err error, timedOut bool) *DialError {
 	var dns *net.DNSError
 	if errors.As(err, &dns) && dns.IsNotFound || errors.Is(err, errNoAddress) {

@@ -123,7 +123,7 @@ func (s *hostScope) firstWord(key string) string {
 	return args[0]
 }
 
-// hostname returns the host name as far as it is known at this point of reading the files.
+// hostname returns the host name according to the lines that have been read so far.
 func (s *hostScope) hostname() string {
 	if s.final != "" {
 		return s.final
@@ -144,8 +144,8 @@ func (s *hostScope) username() string {
 	return s.me.Name
 }
 
-// applies reports whether the settings of a block apply to the host. A block without settings is not
-// evaluated.
+// applies reports whether the settings of a block apply to the host. If a Host or Match line has no settings below it,
+// applies returns false without evaluating the line.
 func (s *hostScope) applies(b *configBlock) (bool, error) {
 	switch {
 	case b.always:
@@ -202,9 +202,8 @@ func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-// wantsFinal reports whether a Match line of the file, or of an included file, requires that the files are
-// read a second time. As in ssh, such a line counts even if it cannot apply to the host (readconf.c,
-// match_cfg_line).
+// wantsFinal reports whether a Match line of the file, or of an included file, requires the files to be read a second
+// time. As in ssh, such a line counts even if it cannot apply to the host (readconf.c, match_cfg_line).
 func (f *configFile) wantsFinal() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
 		criteria, _ := b.parseCriteria() // errors in them are reported when they are evaluated

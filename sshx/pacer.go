@@ -14,9 +14,9 @@ import (
 //
 //	Acquire ... connect, key exchange, login ... Release(outcome)
 //
-// When a server drops a connection, the limit for this server is halved. After as many logins as the limit, the
-// limit grows by one. Waiting callers are served in the order of arrival, except those whose server is at its
-// limit. The zero value is ready to use, and may be shared.
+// When a server drops a connection, the limit for this server is halved. After as many logins as the limit, the limit
+// grows by one. Waiting callers are served in the order of arrival, except callers whose server is at its limit. The
+// zero value is ready to use, and may be shared.
 type Pacer struct {
 	Fanout    int // connections in set-up at the same time; 0: 64
 	PerServer int // of these, to one server or through one jump host; 0: 8

@@ -2,8 +2,8 @@ package sshx
 
 import "strings"
 
-// matchWildcard reports whether s matches a pattern with the wildcards * and ? (ssh_config(5), PATTERNS). It takes
-// time proportional to len(pattern)*len(s) at worst.
+// matchWildcard reports whether s matches a pattern with the wildcards * and ? (ssh_config(5), PATTERNS). In the worst
+// case, it takes time proportional to len(pattern)*len(s).
 func matchWildcard(pattern, s string) bool {
 	star, mark := -1, 0
 	p, i := 0, 0

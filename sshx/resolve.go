@@ -22,9 +22,9 @@ import (
 // loop.
 const maxJumps = 16
 
-// Resolve returns how to connect to alias, which may be user@host. The same configuration, user and results of
-// machine always give the same Target. If the host needs something that this package does not support, the error is
-// a *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
+// Resolve returns how to connect to alias, which may be user@host. The same configuration, user and results of machine
+// always result in the same Target. If the host needs something that this package does not support, the error is a
+// *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
 func (c *Config) Resolve(ctx context.Context, alias string, localUser User, machine Machine) (Target, error) {
 	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: localUser}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
@@ -460,8 +460,8 @@ func (t Target) token(c byte) (text string, ok bool) {
 	return "", false
 }
 
-// expandTokens replaces each token %x by the result of value, and %% by a percent sign. If getenv is not nil,
-// it also replaces ${NAME} by the environment variable. As in OpenSSH, a variable that is not set is an
+// expandTokens replaces each token %x with the result of value, and %% with a percent sign. If getenv is not nil, it
+// also replaces ${NAME} with the value of the environment variable. As in OpenSSH, a variable that is not set is an
 // error.
 func expandTokens(text string, getenv func(name string) string, value func(byte) (string, bool)) (string, error) {
 	var b strings.Builder
