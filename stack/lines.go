@@ -41,8 +41,8 @@ func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]L
 
 var errTooLarge = errors.New("more debug information than is read")
 
-// addLines adds files, lines and inlined functions to the locations in all, as far as the file has DWARF
-// information.
+// addLines adds files, lines and inlined functions to the locations in all, as far as the file contains DWARF
+// information about them.
 func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline time.Time) (err error) {
 	defer recoverAs(&err)
 	sections, err := m.debugSections()
@@ -166,7 +166,7 @@ func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[ui
 
 // withInlined returns the locations of an address, innermost first. place is the file and line of the address. Each
 // location except the last contains the name of the inlined function in which it is. The last location is in the
-// function that was not inlined, whose name the caller adds.
+// function that was not inlined. The caller adds the name of that function.
 func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, address uint64, place Location) (all []Location) {
 	r := l.data.Reader()
 	r.Seek(entry.Offset)

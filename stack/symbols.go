@@ -83,7 +83,7 @@ type candidate struct {
 	latest uint64 // the last symbol that begins at or below the address, also if it ends before
 }
 
-// names returns the names of the functions that contain the addresses, as they are in the symbol tables. An address
+// names returns the names of the functions that contain the addresses, as spelled in the symbol tables. An address
 // without a function is missing from the result.
 func (m *Image) names(addresses []uint64, deadline time.Time) map[uint64]string {
 	var err error
@@ -139,8 +139,8 @@ func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline tim
 	}
 }
 
-// consider replaces c by another symbol if that symbol is better: it has a size, begins at a higher address, or has
-// a name that nicer prefers.
+// consider replaces c with another symbol if that symbol is better: it has a size, begins at a higher address, or has a
+// name that nicer prefers.
 func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized bool) {
 	switch {
 	case c.name == "":
@@ -189,7 +189,7 @@ func readName(names io.ReaderAt, at uint32) string {
 	return string(buf[:end])
 }
 
-// Demangle returns the name of a C++ or Rust function as it is in the source, without parameters. It returns other
+// Demangle returns the name of a C++ or Rust function as spelled in the source, without parameters. It returns other
 // names unchanged.
 func Demangle(name string) (plain string) {
 	var err error
