@@ -138,8 +138,8 @@ func indentLines(indent, lines string) string {
 // leastWidth is the minimum width at which lines are wrapped. A smaller width is regarded as unknown.
 const leastWidth = 20
 
-// WrapLine wraps a line at blanks into lines of at most width characters. It does not break a word that is longer.
-// Lines after the first are indented by indent blanks. If width is below leastWidth, WrapLine does not wrap the
+// WrapLine wraps a line at blanks into lines of at most width characters. It does not break a word that is longer than
+// width. Lines after the first are indented by indent blanks. If width is below leastWidth, WrapLine does not wrap the
 // line.
 func WrapLine(line string, width, indent int) (lines []string) {
 	if width < leastWidth {
