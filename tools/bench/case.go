@@ -22,8 +22,8 @@ const (
 	openHello = "build/programs/hello.openmpi"
 )
 
-// A testCase is a command of mpiexec, with the commands to which it is compared. Each round runs each of these
-// commands once.
+// A testCase is an mpiexec command, with the commands to which it is compared. Each round runs each of these commands
+// once.
 type testCase struct {
 	name           string
 	ours           []string

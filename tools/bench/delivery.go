@@ -18,9 +18,9 @@ import (
 // receivedFile is the name of the file to which scp and lowerBoundSend copy mpiexec in a host's home directory.
 const receivedFile = "received"
 
-// deliveryCases returns the case of a first start, for which mpiexec must be sent to each host. It is compared with
-// one scp of mpiexec to each host, all running at the same time. The lower bound sends mpiexec with mpiexec's own
-// SSH client to the program cat.
+// deliveryCases returns the case of a first start, for which mpiexec must be sent to each host. It is compared with one
+// scp of mpiexec to each host, all running at the same time. For the lower bound, mpiexec's own SSH client sends
+// mpiexec to the program cat on each host.
 func (b *bench) deliveryCases() []testCase {
 	hosts := strings.Split(hostNames(8), ",")
 	// The exit code is that of the scp that failed, if any.

@@ -16,9 +16,9 @@ both. The first round is not counted: it fills the page cache and, for mpiexec, 
 hosts. The floor is a lower bound, the least code that could do the work. Over SSH this is mpiexec's SSH
 client alone, on this machine a loop of forks, and in a Slurm job srun.
 
-Only the launching side is measured: the launcher and all its descendants on the machine where it runs.
-This includes Hydra's ssh processes. It does not include sshd and its children on the hosts. Only in an
-exchange of keys (exchange.go), the ranks measure the time themselves.
+Only the launching side is measured: the launcher and all its descendants on the machine where it runs. This includes
+Hydra's ssh processes. It does not include sshd and its children on the hosts. The only exception is an exchange of keys
+(exchange.go), where the ranks measure the time themselves.
 
 	build/bench [-list] [-mpiexec PROGRAM] [-hydra PROGRAM] [-mpirun PROGRAM] [-only TEXT]
 
@@ -134,7 +134,7 @@ func (b *bench) run(ctx context.Context, pattern string, list bool) error {
 }
 
 // measureGroup measures all cases of a group and prints their rows of the table. If the group needs a test cluster,
-// measureGroup creates the cluster first and removes it in the end.
+// measureGroup creates the cluster first and removes it at the end.
 func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error {
 	var err error
 	if g.batch != nil {
@@ -168,7 +168,7 @@ func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error
 	return errors.Join(errs...)
 }
 
-// findProgram replaces the name of a program by the program's path, which it looks up in PATH.
+// findProgram replaces the name of a program with the program's path, which it looks up in PATH.
 func findProgram(program *string) error {
 	path, err := exec.LookPath(*program)
 	if err != nil {

@@ -19,10 +19,10 @@ import (
 /*
 A linux is a package for Linux in the format .deb or .rpm. The module nfpm writes it.
 
-It can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun by
-update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is a slave of that alternative. This
-package has a lower priority, because a program that was linked with Open MPI needs Open MPI's launcher. So
-/usr/bin/mpirun belongs to this package only if no other package provides it, or on request:
+It can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun through
+update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is a slave of that alternative. This package has a
+lower priority, because a program that was linked with Open MPI needs Open MPI's launcher. So /usr/bin/mpirun belongs to
+this package only if no other package provides it, or on request:
 
 	update-alternatives --set mpirun /usr/bin/mpirun.remshell
 

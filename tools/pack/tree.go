@@ -58,8 +58,8 @@ func documents(root string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// frontEnds are the other names under which mpiexec can be called, each with its own command line. They are
-// installed as links. No other package has these names, so update-alternatives is not needed.
+// frontEnds are the other names under which mpiexec can be called, each with its own command line. They are installed
+// as links. No other package uses these names, so update-alternatives is not needed.
 var frontEnds = []string{"aprun", "mpijob"}
 
 // completionsOf returns the files in which bash and fish look for the completions of a front end (another name of
@@ -111,7 +111,7 @@ func helpers(files tree, prefix string, mpiexecTarget target, programs map[targe
 const owner = "Remshell is copyright the Remshell authors, under the Apache License, version 2.0.\n\n"
 
 // installed returns the files of a package as a tree. kind is deb or rpm. It leaves out the names that mpich and
-// openmpi-bin also have, because update-alternatives makes links with these names (linux.go).
+// openmpi-bin also use, because update-alternatives makes links with these names (linux.go).
 func installed(kind string, t target, programs map[target][]byte, texts, generated map[string][]byte) tree {
 	files := tree{
 		"usr/bin/mpiexec.remshell": program(programs[t]),

@@ -69,7 +69,7 @@ func (f *Cluster) condorFiles() []file {
 	}
 }
 
-// condorPasswd returns the line of CondorUser in /etc/passwd.
+// condorPasswd returns the line for CondorUser in /etc/passwd.
 func condorPasswd() string {
 	return fmt.Sprintf("%s:x:%[2]d:%[2]d::%s/home:/bin/sh\n", CondorUser, CondorUID, CondorDir)
 }

@@ -18,9 +18,9 @@ import (
 )
 
 // Environ returns the environment for a command on the head. It is the environment of this process, with the head's
-// HOME, and without SSH_ variables, which would make an SSH client use keys of the machine. Assignments in
-// overrides replace others. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state folder, so that the cluster
-// has its own ledger.
+// HOME, and without SSH_ variables, which would make an SSH client use keys of the machine. Assignments in overrides
+// take precedence. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state folder, so that the cluster has its own
+// ledger.
 func (f *Cluster) Environ(overrides ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
@@ -53,8 +53,8 @@ func (f *Cluster) SSH() string {
 }
 
 // Command returns a command to run on the head, in the working directory of this process. Its environment is
-// Environ(env...). Starting it through nsenter(1) takes one or two milliseconds. nsenter then replaces itself by
-// the command, so the process ID is the command's own. cmd.Dir has no effect.
+// Environ(env...). Starting it through nsenter(1) takes one or two milliseconds. nsenter then replaces itself with the
+// command, so the process ID is the command's own. cmd.Dir has no effect.
 func (f *Cluster) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if f.Kind == Namespaces {
@@ -78,9 +78,10 @@ func isFile(name string) bool {
 }
 
 // Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn starts
-// run on the head; fn must pass them Environ. Files that fn opens are those of the head. Other goroutines are not on
-// the head. These include goroutines that the standard library starts, for example in net.Dial. With kinds other than
-// Namespaces, Enter only calls fn. It returns an error if fn ends its goroutine, as t.Fatal does.
+// run on the head; fn must start them with the environment that Environ returns. Files that fn opens are those of the
+// head. Other goroutines are not on the head. These include goroutines that the standard library starts, for example in
+// net.Dial. With kinds other than Namespaces, Enter only calls fn. It returns an error if fn ends its goroutine, as
+// t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {

@@ -36,7 +36,7 @@ func (f *Cluster) writeFiles(files []file) error {
 	return nil
 }
 
-// newKey makes an ed25519 key pair. private has OpenSSH's format. public is a line for authorized_keys without a
+// newKey makes an ed25519 key pair. private is in OpenSSH's format. public is a line for authorized_keys without a
 // newline.
 func newKey(comment string) (private, public string, err error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
