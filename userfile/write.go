@@ -52,8 +52,8 @@ func Write(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Replace replaces a file by rename, so that a reader sees either the old or the new content. It calls write to
-// produce the new content.
+// Replace replaces a file by renaming a new file, so that a reader sees either the old or the new content. It calls
+// write to produce the new content.
 func Replace(name string, write func(io.Writer) error) error {
 	name, err := ResolveForWriting(name)
 	if err != nil {
