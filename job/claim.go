@@ -33,8 +33,8 @@ type Occupancy struct {
 	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union returns the occupancy of a node by the jobs of u and of v together. Each Top field is taken from u or v,
-// whichever has the larger value.
+// Union returns the occupancy of a node by the jobs of both u and v. Each Top field is taken from u or v, whichever has
+// the larger value.
 func (u Occupancy) Union(v Occupancy) Occupancy {
 	top := u
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {

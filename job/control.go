@@ -103,7 +103,7 @@ type ControlReply struct {
 	Stacks *StackReport `json:"stacks,omitempty"` // for VerbStacks only. Only the requester's helper and root can read such a file
 }
 
-// A NodeRankState is the state of a rank, with the name of its node.
+// A NodeRankState is the state of a rank, with the name of the rank's node.
 type NodeRankState struct {
 	Node string
 	RankState
@@ -166,7 +166,7 @@ func Authorize(requester, owner int, administrators []int) (Role, bool) {
 	return "", false
 }
 
-// A ControlEvent is the event, for --json, that a job has answered a ControlRequest.
+// A ControlEvent is the event by which --json reports that a job has replied to a ControlRequest.
 type ControlEvent struct {
 	Node  string // the node through which the request came and which verified the user
 	Verb  Verb

@@ -447,8 +447,8 @@ type RankPlan struct {
 	GPUs []gpu.GPU // GPUs assigned to it, all of one vendor, ascending by number
 }
 
-// RankResources are the resources of a node that a rank uses, except GPUs. To save memory, ranks with equal
-// resources on equal nodes share one value, so it must not be changed.
+// RankResources are the resources of a node that a rank uses, except GPUs. To save memory, ranks with equal resources
+// on equal nodes share one value. This value must not be changed.
 type RankResources struct {
 	Slots       []int // slots of the node, ascending (placement.md 7.2); also set if the rank is not pinned
 	ClaimedCPUs []int // CPUs of its slots, ascending; no other job may claim them

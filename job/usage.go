@@ -19,7 +19,7 @@ func (s *UsageSample) Add(other UsageSample) {
 	s.Mem, s.VMem = saturatingAdd(s.Mem, other.Mem), saturatingAdd(s.VMem, other.VMem)
 }
 
-// TakeMax sets each figure of s to the larger of the figures of s and other.
+// TakeMax sets each value in s to the larger of the values in s and other.
 func (s *UsageSample) TakeMax(other UsageSample) {
 	s.CPU, s.Mem, s.VMem = max(s.CPU, other.CPU), max(s.Mem, other.Mem), max(s.VMem, other.VMem)
 }

@@ -148,7 +148,7 @@ func entriesOf(req job.Request, at []int, joined []bool) []int {
 	return entries
 }
 
-// distinctCandidates returns each candidate in entries once, in the order of the candidate's first host entry.
+// distinctCandidates returns each candidate in entries once, in the order of the candidates' first host entries.
 func distinctCandidates(entries []int, candidates int) []int {
 	seen := make([]bool, candidates)
 	var once []int

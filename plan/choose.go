@@ -116,7 +116,7 @@ func (c *nodeChooser) mayUseNodesOutsideSets() bool {
 	return c.req.NodeSet.Policy == "" || c.req.NodeSet.Optional
 }
 
-// mayShareCPUs reports whether ranks may share CPUs if there are too few free ones.
+// mayShareCPUs reports whether ranks may share CPUs if there are too few free CPUs.
 func (c *nodeChooser) mayShareCPUs() bool {
 	return !c.req.NoOversubscribe && (c.req.Overbook || c.req.ShareOwnCPUs || c.req.LocalOnly)
 }
@@ -188,7 +188,7 @@ func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	return c.tryGroups(new(solution), []placementGroup{c.newGroup("", members, ranks)}, true) == nil
 }
 
-// newGroup returns a placement group of some of the nodes.
+// newGroup returns a placement group that consists of the nodes in members.
 func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGroup {
 	in := make([]bool, len(c.candidates))
 	for _, k := range members {

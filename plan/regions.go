@@ -75,8 +75,8 @@ func (p *problem) judgeRegions() {
 	}
 }
 
-// flavorCheck rejects nodes whose flavors do not let them run ranks. regionCheck rejects nodes in a
-// region that the job may not use.
+// flavorCheck rejects nodes whose flavors do not allow ranks. regionCheck rejects nodes in a region that the job may
+// not use.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
 		return reasonUnless(region.RunsRanks(s.Flavors), "the region is not for applications (flavor ap)")

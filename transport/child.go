@@ -31,8 +31,8 @@ const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)
 
-// Dial starts a helper on this machine for each host of a set. Several hosts are simulated nodes, or several
-// names of this machine.
+// Dial starts a helper on this machine for each host of a set. If there are several hosts, they are simulated nodes, or
+// different names of this machine.
 func (c *LocalChild) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }

@@ -23,8 +23,8 @@ can be started. It has the join token, which is not secret:
 	   | <== TLS, proof by the token and the job's secret ====== helper
 */
 
-// silentCodes maps the first word of the script's "fail" lines to an exit code. Exit codes are used if the
-// script cannot print to mpiexec.
+// silentCodes maps the first word of the script's "fail" lines to an exit code. Exit codes are used if the script
+// cannot send text to mpiexec.
 var silentCodes = map[string]int{"machine": 101, "told": 102, "never": 103, "space": 104}
 
 // silentSay returns a shell function that replaces the script's function for printing lines of the protocol. The new

@@ -411,7 +411,7 @@ func (c *Conn) stopSending(drop func()) bool {
 // closeTimeout is how long Close waits for a peer that does not read the remaining messages.
 const closeTimeout = 2 * time.Second
 
-// Close waits until all pending data is written, for closeTimeout at most. Then it closes the stream.
+// Close waits for at most closeTimeout until all pending data is written. Then it closes the stream.
 func (c *Conn) Close() error {
 	if !c.stopSending(func() {}) {
 		return nil

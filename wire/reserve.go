@@ -183,7 +183,7 @@ func (m *ClaimConflict) Fields(c *Codec) {
 	c.Sentence(&m.Reason, "reason")
 }
 
-// CancelPrepare withdraws a Prepare, because another node has sent Refused or ClaimConflict.
+// CancelPrepare withdraws a Prepare, for example because another node has sent Refused or ClaimConflict.
 type CancelPrepare struct{ Group string }
 
 func (m *CancelPrepare) Fields(c *Codec) { c.Word(&m.Group, "group") }

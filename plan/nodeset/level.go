@@ -51,7 +51,7 @@ func (l Level) WithDefaults(weaker Level) Level {
 	return l
 }
 
-// hasRequest reports whether the level has a request, possibly "none".
+// hasRequest reports whether the level contains a request. The request "none" also counts.
 func (l Level) hasRequest() bool { return l.Spec != nil || l.Parts != nil }
 
 // parseRequest parses the node-set request of the level.

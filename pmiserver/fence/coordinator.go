@@ -40,7 +40,7 @@ type group struct {
 	leftRanks map[int][]int // by node
 }
 
-// A fence is a fence that some of its nodes have joined, but not all.
+// A fence is a fence that some of its nodes, but not all of them, have joined.
 type fence struct {
 	parts       []part
 	nodes       []int
@@ -378,7 +378,7 @@ func (c *Coordinator) checkStuck(f *fence) error {
 	return &StuckError{Waiting: c.waitingRanks(f, hasJoined), Gone: gone}
 }
 
-// waitingRanks returns the members that run on nodes which have joined the fence.
+// waitingRanks returns the members that run on nodes that have joined the fence.
 func (c *Coordinator) waitingRanks(f *fence, hasJoined func(node int) bool) (ranks []Rank) {
 	for _, p := range f.parts {
 		for rank, node := range c.groups[p.group].nodeOf {

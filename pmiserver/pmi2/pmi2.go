@@ -156,7 +156,7 @@ func (c *Conversation) replyOK() {
 	c.endReply()
 }
 
-// refuse replies that a request has failed. reason must match [a-z0-9_]*.
+// refuse sends the reply that a request has failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(rc int, reason string) {
 	c.beginReply(rc)
 	c.AppendReply("errmsg=" + reason + ";")
@@ -238,7 +238,7 @@ func (c *Conversation) jobConnect() {
 
 func (c *Conversation) jobDisconnect() { c.replyOK() }
 
-// deadKey is the key with which MPICH requests the list of failed ranks.
+// deadKey is the key that MPICH uses to request the list of failed ranks.
 const deadKey = "PMI_dead_processes"
 
 func (c *Conversation) jobAttr() {

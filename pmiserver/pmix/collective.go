@@ -135,7 +135,7 @@ func (s *Server) reportBroken(err error) {
 	}
 }
 
-// collectivesOf lists the collectives for whose set of processes matches returns true.
+// collectivesOf lists the collectives with a set of processes for which matches returns true.
 func (s *Server) collectivesOf(matches func(procSet) bool) (all []*collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

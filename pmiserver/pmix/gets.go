@@ -10,7 +10,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// handleGet handles a Get, in the order of the table of pmix-wire.md 6.4.
+// handleGet handles a Get. It tries the cases in the order of the table in pmix-wire.md 6.4.
 func (c *client) handleGet(q requestInfo, r *message.Get) {
 	g := c.server.findGroup(r.Namespace)
 	switch {

@@ -2,8 +2,8 @@ package pmix
 
 import "context"
 
-// A GroupFinder finds the groups of the job that have no ranks on this node. They are parents or children of local
-// groups, or groups to which local groups connect.
+// A GroupFinder finds the groups of the job that have no ranks on this node. Such groups are parents or children of
+// local groups, or groups to which local groups connect.
 type GroupFinder interface {
 	// Namespace returns the namespace of a group of the job.
 	Namespace(group string) string

@@ -472,7 +472,7 @@ func (r groupRecord) isValid() bool {
 // maxNodeName is the maximum length of a node's name, in bytes.
 const maxNodeName = 255
 
-// arePairs reports whether data are encoded pairs.
+// arePairs reports whether data consists of encoded pairs.
 func arePairs(data []byte) bool {
 	r := bfrops.NewReader(data)
 	for r.More() {

@@ -85,7 +85,7 @@ func (s procSet) hasRank(group string, rank int) bool {
 // isWhole reports whether the set is exactly one whole group.
 func (s procSet) isWhole() bool { return len(s) == 1 && s[0].ranks == nil }
 
-// hasGroup reports whether the set has processes of a group.
+// hasGroup reports whether the set contains processes of a group.
 func (s procSet) hasGroup(group string) bool {
 	return slices.ContainsFunc(s, func(part setPart) bool { return part.group == group })
 }

@@ -74,7 +74,7 @@ type Events struct {
 // A State is the phase of a rank's use of PMIx.
 type State int
 
-// These are the states, in their order (pmix-wire.md 10).
+// These are the states, in chronological order (pmix-wire.md 10).
 const (
 	Absent    State = iota // has never connected
 	Connected              // has not requested its job info

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxRounds is how many times a helper tries all addresses of mpiexec.
+// maxRounds is the maximum number of times that a helper tries all addresses of mpiexec.
 const maxRounds = 3
 
 // errNotMpiexec is returned if the program that replies at an address is not mpiexec.

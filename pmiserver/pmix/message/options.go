@@ -60,7 +60,7 @@ func (o Options) Wait() (keys int, mustWait bool) {
 // A Range says which processes may receive an event or find a published name.
 type Range uint8
 
-// These are the ranges by which a client limits who receives an event.
+// These are the ranges that a client uses to limit which processes receive an event.
 const (
 	OnNode      Range = 2 // processes of the same node
 	InNamespace Range = 3
