@@ -46,8 +46,8 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns a warning that lists those nodes of a plan on which the shell has not joined the batch job. It
-// returns "" if all shells have joined.
+// warning returns a warning that lists the nodes of a plan on which the shell has not joined the batch job. It returns
+// "" if all shells have joined.
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

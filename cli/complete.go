@@ -68,8 +68,8 @@ func hasShellChars(name string) bool {
 	})
 }
 
-// localJobs returns the jobs on this machine that --ps would list. It also returns "last", the word for the
-// user's newest job.
+// localJobs returns the jobs on this machine that --ps would list. It also returns "last", which stands for the user's
+// newest job.
 func localJobs(ctx context.Context, sys System) (jobs []string) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

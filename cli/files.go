@@ -164,8 +164,8 @@ func (l *limitedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// optionSources returns where options can be set besides the command line: the environment and configuration
-// files.
+// optionSources returns the places other than the command line where options can be set: the environment and
+// configuration files.
 func optionSources(sys System) option.Sources {
 	files := newUserFiles(sys)
 	read := request.ReadTexts(files.open)
@@ -178,7 +178,7 @@ func optionSources(sys System) option.Sources {
 	}}
 }
 
-// A notExist wraps an ENOTDIR error (a part of the path is no directory), so that errors.Is treats it as
+// A notExist wraps an ENOTDIR error (a part of the path is not a directory), so that errors.Is treats it as
 // fs.ErrNotExist.
 type notExist struct{ error }
 

@@ -66,10 +66,10 @@ const dialBackArgs = 4
 serveHelper runs as the process that args request, a helper or its parent, and returns the exit code. On another
 host it is called in one or two processes:
 
-	--helper BUILD   the entry of package reaper has forked: this is the helper and goes on to helper.Serve;
-	                 its parent, which waits, is the reaper
-	                 it has not (RoleNone): this is the reaper, and RunReaper starts --helper-child BUILD
-	--helper-child   a child of mpiexec, or of RunReaper: helper.Serve
+	--helper BUILD   if package reaper forked at program entry: this process is the helper and calls helper.Serve;
+	                 its parent, which waits for it, is the reaper
+	                 otherwise (RoleNone): this process is the reaper, and RunReaper starts --helper-child BUILD
+	--helper-child   this process is a child of mpiexec, or of RunReaper, and calls helper.Serve
 */
 func serveHelper(args []string) (int, error) {
 	switch args[0] {

@@ -1,6 +1,6 @@
 /*
-Package cli is the command line of mpiexec. It reads arguments, environment and files once, runs the job
-with package launch, and reports the result.
+Package cli implements the command line of mpiexec. It reads arguments, environment and files once, runs the job with
+package launch, and reports the result.
 
 	args, environment --> Table.Parse --> request.Make --> launch.Run --> exitCode, report
 	                                            |               |

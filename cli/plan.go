@@ -31,8 +31,8 @@ func planFromState(line option.Line, sys System) error {
 	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// planOffline plans a job without connecting to other hosts (--no-probe). It uses what files and options say
-// about the hosts.
+// planOffline plans a job without connecting to other hosts (--no-probe). It uses the information about the hosts in
+// files and options.
 func (c *invocation) planOffline() error {
 	local := func() (p job.Probe, attrs job.Attributes, err error) {
 		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {

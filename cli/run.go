@@ -71,8 +71,8 @@ func runWithHosts(ctx context.Context, args []string, line option.Line, sys Syst
 	return 0, reportedError{err}
 }
 
-// stderrLost returns the error because of which output for standard error was lost. It returns nil if nothing
-// was lost, or if the reader has closed standard error.
+// stderrLost returns the error that caused the loss of output for standard error. It returns nil if nothing was lost,
+// or if the reader has closed standard error.
 func stderrLost(errs *stdio.Printer) error {
 	if err := errs.WriteError(); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return err

@@ -41,7 +41,7 @@ type savedJobFile struct {
 	resumedFrom *savedJobFile // the file that the job was resumed from, if it is another one
 }
 
-// savedJobError returns the error that the file of a saved job cannot be used.
+// savedJobError returns an error which says that the file of a saved job cannot be used.
 func savedJobError(name string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("saved job %s: %v", name, err), Remedy: usererr.Hint(err)}
 }

@@ -27,8 +27,8 @@ import (
 // ranks and can end them; by ssh, only for those on this machine. Package batch knows the starters and their
 // arguments.
 
-// findStarter sets the starter, the batch system's program that starts helpers on hosts, if the hosts of this
-// job are reached in that way.
+// findStarter sets the starter, the batch system's program that starts helpers on hosts, if it is used to reach the
+// hosts of this job.
 func (c *invocation) findStarter() error {
 	s, err := c.inputs.FindStarter(c.line.WithoutRemoteShell())
 	if err != nil || s.System == nil {
@@ -125,7 +125,7 @@ func (c *invocation) runBatchTool(name string, args ...string) (string, error) {
 	return text, err
 }
 
-// foldRemoteNodes returns the remote nodes as a folded host list.
+// foldRemoteNodes returns the remote nodes as a folded host list, such as n[1-3].
 func foldRemoteNodes(nodes []job.NodeDef) string {
 	var names []string
 	for _, n := range nodes {

@@ -35,13 +35,12 @@ fences. All attempts share the terminal, the job's name, its time limit, and the
 	run --> attempt ----> over
 	          ^  |
 	          |  v  restart.Decide
-	          |  fence    no process of the job is left on nodes that were lost, or can be
+	          |  fence    wait until no process of the job can be left on lost nodes
 	          |  pause
 	          '--'
 
-The fence in the drawing (--restart-fence, waitForLostNodes) is not a fence of PMI (package fence). During the
-pause, nodes stay reserved for restart.KeepTime at most. Then their claims are released, and another job may take
-the CPUs.
+The fence in the drawing (--restart-fence, waitForLostNodes) is not a fence of PMI (package fence). During the pause,
+nodes stay reserved for at most restart.KeepTime. Then their claims are released, and another job may take the CPUs.
 */
 type attemptLoop struct {
 	request      job.Request
@@ -276,7 +275,8 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 	l.report(job.AttemptEvent{Event: "attempt", Attempt: len(l.attempts), Reason: last.Kind, Lost: last.Lost, Nodes: nodes, Size: p.Size})
 }
 
-// betweenAttempts waits for lost nodes and then for the pause between two attempts.
+// betweenAttempts waits until lost nodes can no longer run processes of the job, and then for the pause between two
+// attempts.
 func (l *attemptLoop) betweenAttempts(ctx context.Context, j *Job, pause time.Duration) error {
 	ctx, done := l.withinJobTime(ctx)
 	defer done()

@@ -53,8 +53,8 @@ func (j *Job) endConversations(continues bool) {
 // leaveTimeout is how long helpers may take to exit after they have received Bye.
 const leaveTimeout = time.Second
 
-// waitForHelpers waits up to leaveTimeout until the helpers have exited. Their exit releases the job's
-// claims, so that the next job finds the CPUs free. Other events that arrive meanwhile stay in the inbox.
+// waitForHelpers waits up to leaveTimeout until the helpers have exited. Their exit releases the job's claims, so that
+// the next job finds the CPUs free. Other events that arrive during this time stay in the inbox.
 func (j *Job) waitForHelpers() {
 	staying := make(map[*node.Node]bool)
 	for _, n := range j.Nodes {

@@ -24,7 +24,7 @@ moved. Planning, connecting and opening files may take long. So the search has a
 	    | <------------------ Found.Use     |
 	    | cancelSearch -------------------> |  stops, and releases what it finds later
 
-There is one search at a time. If the job is ending, it releases the nodes that are found.
+There is one search at a time. If a search finds nodes while the job is ending, the job releases them.
 */
 type nodeSearch struct {
 	group     string // the group that claims CPUs

@@ -68,7 +68,7 @@ func (b *BatchOption) UnmarshalText(text []byte) error {
 	return b.set(b.Text)
 }
 
-// set parses text and sets its keys.
+// set parses text and sets the keys that it contains.
 func (b *BatchOption) set(text string) error {
 	for pair := range strings.SplitSeq(text, ",") {
 		name, value, _ := strings.Cut(pair, "=")

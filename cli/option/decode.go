@@ -98,13 +98,13 @@ func (o *Option) checkBounds(value reflect.Value, text string) error {
 	return nil
 }
 
-// allowsWord reports whether text is one of the words that the option allows, ignoring case.
+// allowsWord reports whether text is one of the keywords that the option allows, ignoring case.
 func (o *Option) allowsWord(text string) bool {
 	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
 }
 
-// canonicalValue returns a value in a standard form, so that equal values are equal texts: 010 becomes 10,
-// and words are spelled as in the table of options.
+// canonicalValue returns a value in a standard form, so that equal values are equal texts: 010 becomes 10, and keywords
+// are spelled as in the table of options.
 func (o *Option) canonicalValue(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
 		return strconv.Itoa(n)

@@ -154,13 +154,13 @@ func (i *Iface) UnmarshalText(text []byte) error {
 // PMIOffer is the value of --pmi, as a job.PMIOffer. It is empty if --pmi is not given.
 type PMIOffer job.PMIOffer
 
-// pmiOffers are the allowed words, as --mpi=list prints them.
+// pmiOffers are the keywords that --pmi accepts, in the order in which --mpi=list prints them.
 var pmiOffers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 
 // srunPMIOffers maps values of srun's --mpi to values of --pmi.
 var srunPMIOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
-// Choices returns the words that --pmi accepts.
+// Choices returns the keywords that --pmi accepts.
 func (PMIOffer) Choices() []string { return append(pmiOffers[:len(pmiOffers):len(pmiOffers)], "list") }
 
 func (o *PMIOffer) UnmarshalText(text []byte) error {
@@ -175,7 +175,7 @@ func (o *PMIOffer) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// PMIOffersText returns the words that --pmi accepts, one on each line.
+// PMIOffersText returns the keywords that --pmi accepts, one on each line.
 func PMIOffersText() string { return strings.Join(pmiOffers, "\n") + "\n" }
 
 // An MCAParam is a parameter of Open MPI's library. The library reads it as an environment variable.

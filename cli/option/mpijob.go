@@ -51,8 +51,8 @@ var jobCommonOptions = []string{
 	"verbose", "color", "lenient", "help", "version", "man", "completion",
 }
 
-// startWords are words with which other programs start jobs. If a user gives one to mpijob, the error message
-// says that only mpiexec starts jobs.
+// startWords are the subcommands with which other programs start jobs. If a user gives one of them to mpijob, the error
+// message says that only mpiexec starts jobs.
 var startWords = []string{"run", "start", "exec", "launch", "submit", "alloc", "selftest"}
 
 // batchCommands maps commands of batch systems to the subcommands of mpijob that do the same.
@@ -75,7 +75,7 @@ func findRow(commands []jobCommand, match func(jobCommand) bool) *jobCommand {
 	return nil
 }
 
-// usage returns the command with the words that must follow it, such as "signal SIG JOB".
+// usage returns the command followed by placeholders for its arguments, such as "signal SIG JOB".
 func (c *jobCommand) usage() string { return strings.Join(append([]string{c.command}, c.args...), " ") }
 
 // takesSettings reports whether the command accepts settings of the form KEY=VALUE after its name.

@@ -60,7 +60,7 @@ func (t *JobTable) HelpOn(topic string) (string, error) {
 	return b.String(), nil
 }
 
-// optionPattern matches an option in mpiexec's help, together with the word mpiexec if that stands before it.
+// optionPattern matches an option in mpiexec's help, together with the word mpiexec if it precedes the option.
 var optionPattern = regexp.MustCompile(`(mpiexec )?--[a-z-]+`)
 
 // callPattern matches a command line of mpiexec at the beginning of a help text.

@@ -155,7 +155,7 @@ func noEquivalent(assignments []string) string {
 	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no such option)"
 }
 
-// pinWords maps Intel MPI's names of pinning domains to the words of mpiexec's option.
+// pinWords maps Intel MPI's names of pinning domains to values of mpiexec's option.
 var pinWords = map[string]string{
 	"core": "core", "sock": "socket", "socket": "socket", "numa": "numa", "node": "machine",
 	"cache": "l3cache", "cache1": "core", "cache2": "l2cache", "cache3": "l3cache",

@@ -30,8 +30,8 @@ type Line struct {
 	given    []GivenOption
 }
 
-// An AppContext is the part of the command line between two colons. Its options include those that it
-// inherits from the first app context and from defaults (rule CLI-13).
+// An AppContext is the part of the command line between two colons. Its options include options that it inherits from
+// the first app context and from defaults (rule CLI-13).
 type AppContext struct {
 	Number int // from 1, as on the line; app contexts with -n 0 are left out
 	AppOptions
@@ -136,7 +136,7 @@ func (g GivenOption) excludes(other GivenOption) bool {
 	})
 }
 
-// contradicted returns the error that option g cannot be given together with other.
+// contradicted returns an error which says that option g cannot be given together with other.
 func (g GivenOption) contradicted(other GivenOption) error {
 	switch {
 	case g.query == "":
@@ -147,7 +147,7 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
 }
 
-// misplaced returns the error that option g needs one of the required options.
+// misplaced returns an error which says that option g needs one of the required options.
 func (g GivenOption) misplaced(required []string) error {
 	if required[0] == "run" {
 		return &usererr.Error{Text: g.Spelled + " cannot be used in a command that starts no ranks", Remedy: "leave it out"}
@@ -256,7 +256,7 @@ func (s *AppContext) locateHosts() {
 	}
 }
 
-// infoRequest returns the Line for a request that only prints information: help, the version or the words of --pmi.
+// infoRequest returns the Line for a request that only prints information: help, the version or the keywords of --pmi.
 // Such a request takes precedence over all errors, because a user who asks for help may have made some. It returns
 // false if there is no such request.
 func infoRequest(apps []scannedApp) (Line, bool) {
@@ -334,7 +334,7 @@ func isGiven(apps []scannedApp, rest defaultOptions, name string) bool {
 	return ok || slices.ContainsFunc(apps, func(s scannedApp) bool { _, ok := originOf(s.given, name); return ok })
 }
 
-// startsNothing reports whether the command line has an option that only asks for information.
+// startsNothing reports whether the command line contains an option that only asks for information.
 func startsNothing(apps []scannedApp) bool {
 	return slices.ContainsFunc(apps, func(s scannedApp) bool {
 		return slices.ContainsFunc(s.given, func(g GivenOption) bool { return g.query != "" })
@@ -351,8 +351,8 @@ func noProgramError(appCount int, file string) *usererr.Error {
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
-// inheritOptions combines options of all levels (rules CLI-8, CLI-12 and CLI-13). It returns the options of
-// the job, and those of each app context. The latter include options from the first app context, from global
+// inheritOptions combines options of all levels (rules CLI-8, CLI-12 and CLI-13). It returns the options of the job,
+// and those of each app context. The options of an app context include options from the first app context, from global
 // forms such as -genv, and from the defaults in rest.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, appOptions [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
@@ -405,7 +405,7 @@ func (g GivenOption) isHiddenBy(others []GivenOption) bool {
 	})
 }
 
-// splitByScope splits options into those of the job and those of app contexts.
+// splitByScope splits options into the options of the job and the options of app contexts.
 func splitByScope(options []GivenOption) (job, app []GivenOption) {
 	for _, g := range options {
 		if g.Scope == PerJob {
@@ -444,8 +444,8 @@ func addGiven(options []GivenOption, g GivenOption) ([]GivenOption, error) {
 	return append(options, g), nil
 }
 
-// checkRankCounts checks -n by the rules that depend on the number of app contexts (rules CLI-7, PLACE-1).
-// It skips app contexts with other errors.
+// checkRankCounts checks the values of -n against the rules that depend on the number of app contexts (rules CLI-7,
+// PLACE-1). It skips app contexts with other errors.
 func checkRankCounts(apps []scannedApp, appOptions [][]GivenOption) []error {
 	var errs []error
 	skipped := 0

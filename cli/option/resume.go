@@ -17,7 +17,7 @@ func (o *Option) IsSaved() bool { return o.field.Tag.Get("resume") == "saved" }
 // has a list of further allowed options.
 func (o *Option) MayChange() bool { return o.field.Tag.Get("resume") == "allowed" }
 
-// IsTransport reports whether the option is about how to reach hosts.
+// IsTransport reports whether the option says how to reach hosts.
 func (o *Option) IsTransport() bool { return slices.Contains(TransportOptions, o.Name) }
 
 // OptionWords returns the job options in effect for which match returns true, as words that Parse accepts.
@@ -61,8 +61,8 @@ func (l Line) WithoutTopic(topic string) Line {
 	return l
 }
 
-// WithSaved adds to the line those job options of savedLine that the line itself does not have. It ignores
-// options from current variables and from the current user's configuration.
+// WithSaved adds to the line the job options of savedLine that the line itself does not contain. It ignores options
+// from current variables and from the current user's configuration.
 func (l Line) WithSaved(savedLine Line) Line {
 	var merged []GivenOption
 	for _, g := range l.given {

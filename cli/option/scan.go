@@ -241,8 +241,8 @@ func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	s.keepOption(g)
 }
 
-// nextValue returns the next word as the value of an option. It returns false if that word is an option,
-// unless the option's values are words of other programs.
+// nextValue returns the next word as the value of an option. It returns false if that word is an option, unless the
+// option's values are arguments of other programs.
 func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
 	if m.takesNumber() {

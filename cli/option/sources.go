@@ -30,8 +30,7 @@ const (
 	fromUserConfig
 )
 
-// Sources are the inputs besides the command line: the environment and files. The zero value has no such
-// inputs.
+// Sources are the inputs other than the command line: the environment and files. The zero value contains no inputs.
 type Sources struct {
 	Environ    []string
 	Read       func(name string) (string, error) // reads a whole file; returns fs.ErrNotExist if there is none; may be nil
@@ -100,8 +99,8 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// If isGiven is true, refuseOption records the error that the option is not allowed in a -configfile. isGiven says
-// whether the file contains the option.
+// If isGiven is true, refuseOption records an error which says that the option is not allowed in a -configfile. isGiven
+// says whether the file contains the option.
 func (s *scannedApp) refuseOption(option string, isGiven bool) {
 	if isGiven {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})

@@ -132,7 +132,7 @@ func (o Output) Combine(overrides Output) Output {
 	}
 }
 
-// Choices returns the allowed words.
+// Choices returns the allowed keywords.
 func (Output) Choices() []string {
 	return []string{"tag", "tag-detailed", "timestamp", "merge", "raw", "json", "dir=DIR", "file=FILE"}
 }
@@ -145,7 +145,7 @@ func (j JobOptions) Outputs() (all Output) {
 	return all
 }
 
-// UnmarshalText parses words separated by commas. A word may be followed by qualifiers, each after a colon.
+// UnmarshalText parses keywords separated by commas. A keyword may be followed by qualifiers, each after a colon.
 func (o *Output) UnmarshalText(text []byte) error {
 	*o = Output{Text: string(text)}
 	if o.Text == "" {

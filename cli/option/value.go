@@ -216,7 +216,7 @@ func (e *EnvImport) UnmarshalText(text []byte) error {
 // A DisplayList is the value of --display: a list of displayWords.
 type DisplayList []string
 
-// Displays reports whether the value of --display contains one of these words.
+// Displays reports whether the value of --display contains one of these keywords.
 func (j JobOptions) Displays(words ...string) bool {
 	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
 }
@@ -234,8 +234,8 @@ func (p *DisplayList) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// displayWords are the words that --display accepts. alloc and bind are Open MPI's words for allocation and
-// for --report-bindings.
+// displayWords are the keywords that --display accepts. alloc and bind are Open MPI's names for allocation and for
+// --report-bindings.
 var displayWords = []string{"map", "map-devel", "topo", "allocation", "alloc", "bind"}
 
 // A HostExpr is the value of one -host option.
@@ -329,7 +329,7 @@ func (RestartEnds) Choices() []string {
 	return words
 }
 
-// UnmarshalText parses a list of words and exit codes. A number belongs to the word "code:" before it.
+// UnmarshalText parses a list of keywords and exit codes. A number belongs to the keyword "code:" before it.
 func (r *RestartEnds) UnmarshalText(text []byte) error {
 	*r = RestartEnds{Text: string(text)}
 	numbers := false

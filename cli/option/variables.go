@@ -328,7 +328,7 @@ func (b *defaultOptions) keepOption(g GivenOption) {
 	}
 }
 
-// switchValue parses the value of a switch: 1 or 0, yes or no, on or off, or one of the words that the option
+// switchValue parses the value of a switch: 1 or 0, yes or no, on or off, or one of the keywords that the option
 // allows.
 func (m namedOption) switchValue(text string) (value string, isOn bool) {
 	of, known := parseSwitch(text)

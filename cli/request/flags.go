@@ -27,7 +27,7 @@ func psiFlags(j option.JobOptions, s option.AppContext) psi.Flags {
 	return f
 }
 
-// psiSelectionFlags returns the options that select nodes in the form that package psi needs.
+// psiSelectionFlags returns the node-selection options of a command line, in the form that package psi needs.
 func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFlags {
 	c := psi.SelectionFlags{
 		Sets:  nodeset.Level{Spec: pointerIfGiven(j.NodeSet), Modifiers: make(map[string]string)},

@@ -20,8 +20,8 @@ import (
 // options say, and probes this machine. A host without slots has an unknown size; the plan is printed only
 // if the size does not matter.
 
-// PlanOffline makes a plan without connecting to hosts. It calls local to probe this machine, but only if
-// this machine is a candidate.
+// PlanOffline plans a request without connecting to hosts. It calls local to probe this machine, but only if this
+// machine is a candidate.
 func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulate.Outcome {
 	return planWithGuesses(req, knownNodes(req, local), warnings)
 }
@@ -47,7 +47,7 @@ func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	return snap
 }
 
-// sizeUnknownError returns the error that the plan depends on the number of CPUs of hosts that were not
+// sizeUnknownError returns an error which says that the plan depends on the number of CPUs of hosts that were not
 // probed.
 func sizeUnknownError(hosts []string) *plan.Error {
 	has := "has"
@@ -96,7 +96,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	return o
 }
 
-// neededFact returns, for an error message, the property of hosts that must be known because of an option.
+// neededFact returns which property of the hosts must be known because of an option, as text for an error message.
 func neededFact(req job.Request, option string) string {
 	switch {
 	case option == "-gpus-per-proc":

@@ -160,7 +160,7 @@ func readValue(target reflect.Value, decoded any, at string) error {
 	return readNumber(target, decoded, at)
 }
 
-// kindError returns nil if ok is true. Otherwise it returns the error that the value at the path at is not of
+// kindError returns nil if ok is true. Otherwise it returns an error which says that the value at the path at is not of
 // the given kind.
 func kindError(ok bool, at, kind string) error {
 	if ok {

@@ -44,8 +44,8 @@ type Run struct {
 
 var features []func(*Run) error
 
-// Register adds a function that Begin calls for each run, before the request is made. An error of init ends
-// the run. Register is called while the program is initialized.
+// Register adds a function that Begin calls for each run, before the request is made. If init returns an error, the run
+// ends. Register is called while the program is initialized.
 func Register(init func(*Run) error) { features = append(features, init) }
 
 // Begin calls the functions that features have registered. It returns the first error.
@@ -75,11 +75,11 @@ func (r *Run) Limit(jobLimits limits.Map, origin string) {
 // Limits returns the limits that Limit has added, and where each was set.
 func (r *Run) Limits() (limits.Map, limits.Origins) { return r.limits, r.limitOrigins }
 
-// OnRequest adds a function that is called when the request is made, before any connection to a host. It
-// is called even if no ranks are started. f may change the request. An error of f ends the run.
+// OnRequest adds a function that is called when the request is made, before any connection to a host. It is called even
+// if no ranks are started. f may change the request. If f returns an error, the run ends.
 func (r *Run) OnRequest(f func() error) { r.requested = append(r.requested, f) }
 
-// OnLaunch adds a function that is called just before ranks are started. An error of f ends the run.
+// OnLaunch adds a function that is called just before ranks are started. If f returns an error, the run ends.
 func (r *Run) OnLaunch(f func() error) { r.launching = append(r.launching, f) }
 
 // OnEnd adds a function that is called at the end of the run, with the run's error. mpiexec prints the

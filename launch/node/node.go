@@ -1,6 +1,5 @@
 /*
-Package node is mpiexec's end of the connection to one helper. A validator checks each message of the
-helper.
+Package node implements mpiexec's end of the connection to one helper. A validator checks each message of the helper.
 
 	Connector.Connect --> Node -- Send ---> helper
 	                        |
@@ -54,7 +53,7 @@ func (n *Node) Send(m wire.Message) error {
 	return n.conn.Send(m)
 }
 
-// SendFenced sends the result of a fence. The frame was encoded once for all nodes.
+// SendFenced sends the result of a fence. frame contains the result, encoded once for all nodes.
 func (n *Node) SendFenced(id fence.ID, frame wire.Frame) {
 	n.validator.noteFenceResultSent(id)
 	n.conn.SendFrame(frame)

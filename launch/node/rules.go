@@ -26,8 +26,8 @@ type rule struct {
 var rules [256]rule
 
 // Admit registers a function that decides whether a helper may currently send a message of type M. check returns the
-// message, or nil to ignore it. An error of check is a violation of the protocol and ends the connection. check is
-// called with the validator's lock held. Admit is called while the program is initialized.
+// message, or nil to ignore it. If check returns an error, the message is a violation of the protocol, and the
+// connection ends. check is called with the validator's lock held. Admit is called while the program is initialized.
 func Admit[M wire.Message](check func(*Validator, M) (wire.Message, error)) {
 	rules[wire.NumberFor[M]()].admit = func(v *Validator, m wire.Message) (wire.Message, error) { return check(v, m.(M)) }
 }

@@ -8,9 +8,9 @@ import (
 	"remshell/deadline"
 )
 
-// StopTimes records when mpiexec was stopped (^Z). Deadlines of a start do not count that time (rule SIG-5). When a
-// stopped process continues, all its timers fire at once. So code with a deadline consults StopTimes first. A nil
-// *StopTimes records no stops.
+// StopTimes records when mpiexec was stopped (^Z). The time of a stop does not count towards the deadlines of a start
+// (rule SIG-5). When a stopped process continues, all its timers fire at once. So code with a deadline consults
+// StopTimes first. A nil *StopTimes records no stops.
 type StopTimes struct {
 	mu    sync.Mutex // held while mpiexec is stopped
 	total time.Duration
@@ -54,8 +54,8 @@ func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
 
-// Time returns the time of the deadline, moved by the total time for which mpiexec has been stopped since the
-// deadline was set. If mpiexec is stopped at present, Time waits until mpiexec continues.
+// Time returns the time of the deadline, moved by the total time for which mpiexec has been stopped since the deadline
+// was set. If mpiexec is currently stopped, Time waits until mpiexec continues.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
 // Limit returns a deadline that is delayed by stops of mpiexec. When it passes, its context ends with cause.

@@ -113,8 +113,8 @@ const (
 	groupDrained                       // Drained was received: nothing of the group is left
 )
 
-// A RankRecord is the validator's state of one rank. A job may have 640,000, so the fields are ordered
-// without padding.
+// A RankRecord is the validator's state of one rank. A job may have 640,000 ranks, so the fields are ordered without
+// padding.
 type RankRecord struct {
 	rank            int
 	group           *LocalGroup
@@ -339,7 +339,7 @@ func (v *Validator) checkGreeting(m wire.Message) error {
 	return TooEarly(m)
 }
 
-// checkPrepared checks the reply that a group is ready on the node. It also checks torch's rendezvous
+// checkPrepared checks the reply which says that a group is ready on the node. It also checks torch's rendezvous
 // address in it (rule TRUST-3).
 func (v *Validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
@@ -372,7 +372,7 @@ func (v *Validator) isValidRendezvous(rendezvous, address string) bool {
 	return noAddress == nil || host == address || slices.Contains(v.names, host)
 }
 
-// checkGroupDropped checks the reply that the node does not run its part of a group.
+// checkGroupDropped checks the reply which says that the node does not run its part of a group.
 func (v *Validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	if reply != nil {

@@ -271,8 +271,8 @@ func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 	return admitted, err
 }
 
-// checkPMIBarrier checks a contribution to a PMI barrier. A group has one barrier at a time, in order.
-// All its ranks take part.
+// checkPMIBarrier checks a contribution to a PMI barrier. The barriers of a group come in order, one at a time, and all
+// ranks of the group take part in each.
 func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	n, p := id.Number, v.groups[id.Members.Group()]
 	switch {

@@ -20,8 +20,8 @@ ahead when it began to wait. Only elders count, at whichever queue host they are
 	                                                        | each second
 	                                                        '--> none: it is the head
 
-The number of elders that have not arrived is the number of requests that were ahead when the host was
-lost, minus those seen since. The request waits for them at most maxMoveWait.
+The number of elders that have not arrived is the number of requests that were ahead when the host was lost, minus the
+elders seen since then. The request waits for them for at most maxMoveWait.
 */
 type hostMove struct {
 	eldersAhead int             // number of elders that were ahead when the host was lost
@@ -129,7 +129,8 @@ func (q *Queue) noteElders(ctx context.Context) error {
 	return err
 }
 
-// reconnectQueueHost connects to the first queue host of the list that replies. It tries until one does.
+// reconnectQueueHost connects to the first queue host of the list that replies. It keeps trying until one of them
+// replies.
 func (q *Queue) reconnectQueueHost(ctx context.Context, lastHost job.NodeDef, reason string) error {
 	for delay := minRejoin; !q.connectNextQueueHost(ctx, lastHost); delay = min(2*delay, maxRejoin) {
 		q.env.SayOnce(fmt.Sprintf("lost contact with the queue host %s (%s), and no other queue host answers; mpiexec tries again until one does", lastHost.Name, reason))

@@ -229,8 +229,8 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	return &usererr.Error{Text: late.Text + ": these hosts have not answered yet: " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
-// connectTo connects to those of the given hosts that are not connected, all at the same time, and removes
-// lost hosts. After the first new connection it waits at most otherHostsWait for the others (rule SV-36).
+// connectTo connects to the given hosts that are not connected, all at the same time, and removes lost hosts. After the
+// first new connection it waits at most otherHostsWait for the others (rule SV-36).
 func (r *reservation) connectTo(ctx context.Context, hosts []job.NodeDef) {
 	r.keepHosts(func(h *host) bool { return h.lost == nil })
 	var wanted []job.NodeDef

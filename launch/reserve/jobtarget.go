@@ -115,8 +115,8 @@ func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) 
 	return ref, nil
 }
 
-// jobsNamed returns one entry of each job whose ID begins with name. If an ID is equal to name, only that
-// job counts.
+// jobsNamed returns one entry of each job whose ID begins with name. If an ID is equal to name, it returns only the
+// entry of that job.
 func jobsNamed(entries []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	seen := make(map[job.ID]bool)
 	for _, e := range entries {

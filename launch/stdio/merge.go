@@ -114,8 +114,8 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	}
 }
 
-// findEqualLine returns the first line that is equal to text. It searches first and the lines after it, and
-// returns nil if there is none.
+// findEqualLine returns the first line that is equal to text. It starts the search at the line first, and returns nil
+// if there is no such line.
 func findEqualLine(first *mergedLine, text []byte) *mergedLine {
 	for range mergeDepth {
 		if first == nil || bytes.Equal(first.text, text) {

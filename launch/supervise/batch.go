@@ -12,9 +12,9 @@ import (
 // the other (rule RM-61).
 const batchGrace = 5 * time.Second
 
-// helperSignaled handles the event that a helper received a signal that ends it, such as SIGTERM. If all
-// helpers have received one, the batch system is ending its job. The ranks have then received the signal,
-// too, so it is not sent again, and they are killed after the grace period.
+// helperSignaled handles the event which reports that a helper received a signal that ends it, such as SIGTERM. If all
+// helpers have received one, the batch system is ending its job. In that case the ranks have received the signal, too,
+// so it is not sent again, and the ranks are killed after the grace period.
 func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	s.nodes[e.Node].toldToEnd = true
 	failure := Failure{Kind: NodeToldToEnd, Node: e.Node, Code: int(e.Signal), Text: e.Why}

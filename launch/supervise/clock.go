@@ -15,7 +15,7 @@ type clock struct {
 	stopped   time.Duration // how long it was stopped before that
 }
 
-// jobTime converts a time to the job's time.
+// jobTime converts a wall-clock time to a time of the job's clock.
 func (c clock) jobTime(now time.Time) time.Time {
 	if !c.stoppedAt.IsZero() {
 		now = c.stoppedAt

@@ -24,7 +24,7 @@ type timer struct {
 	expire func(*State, time.Time) []Action
 }
 
-// timers returns all timers. If several are due at the same time, the first one counts.
+// timers returns all timers. If several are due at the same time, the first in the list takes precedence.
 func (s *State) timers() [8]timer {
 	p, d := &s.pending, &s.deadlines
 	return [...]timer{
@@ -150,8 +150,8 @@ func (s *State) warnAt() time.Time {
 // is due.
 const warnRetry = 100 * time.Millisecond
 
-// warnRanks sends the signal that warns of the coming end to the ranks. If some ranks have not started, it
-// tries again after warnRetry.
+// warnRanks sends the ranks the signal that warns them of the coming end. If some ranks have not started, it tries
+// again after warnRetry.
 func (s *State) warnRanks(now time.Time) []Action {
 	if s.unstarted > 0 {
 		s.deadlines.warn = now.Add(warnRetry)
