@@ -48,9 +48,8 @@ const EndByResume EndKind = "resume"
 // regardless of RestartPolicy, and does not count as a restart.
 const EndByMove EndKind = "move"
 
-// CountsAsFailure reports whether RestartPolicy counts an attempt that ended in this way as a failure. Moving the
-// ranks to other nodes does not count as a failure. CountsAsFailure must not be called for an attempt that
-// succeeded.
+// CountsAsFailure reports whether RestartPolicy counts an attempt with this EndKind as a failure. Moving the ranks to
+// other nodes does not count as a failure. CountsAsFailure must not be called for an attempt that succeeded.
 func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 
 // EndKinds lists the kinds of ends that --restart-on can name.

@@ -233,8 +233,8 @@ func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	return []placementGroup{c.newGroup(c.sets.Sets[set].Name, c.balanceBySpeed(members, c.sets.Ranks), 0)}
 }
 
-// chooseBySetSharingCPUs returns the node sets that the job may use if its ranks share CPUs. They are in the
-// order in which to try them, which depends on the policy of the node-set request.
+// chooseBySetSharingCPUs returns the node sets that the job may use if its ranks share CPUs, in the order in which to
+// try them. The order depends on the policy of the node-set request.
 func (c *nodeChooser) chooseBySetSharingCPUs() (choices [][]placementGroup) {
 	switch c.req.NodeSet.Policy {
 	case "":

@@ -130,8 +130,8 @@ func (p problem) mayBeInSet(c *candidate) bool {
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
 }
 
-// fillOrder sorts host entries in the order in which their nodes get ranks. They are sorted by region, then
-// by the preference after a restart (tier), and then by the sort key.
+// fillOrder sorts host entries in the order in which their nodes get ranks. The entries are sorted by region, then by
+// the preference after a restart (tier), and then by the sort key.
 func fillOrder(candidates []candidate, entries []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(entries))
 	positions := make([]int, len(entries))

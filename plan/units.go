@@ -64,7 +64,7 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 
 // busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs is the number of processes
 // of other jobs on the node. located is the number of these processes that run on the CPUs in cpus; the CPUs of the
-// other processes are unknown. Reserved units can be busy, too. If slots are threads, all threads of a busy core are
+// other processes are unknown. Reserved units can also be busy. If slots are threads, all threads of a busy core are
 // busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)

@@ -93,7 +93,7 @@ func answerSingletonInit(conn io.Writer, ok, group string) error {
 	return err
 }
 
-// refusalTimeout is how long to wait until a refused process closes its connection.
+// refusalTimeout is how long to wait until a rejected process closes its connection.
 const refusalTimeout = time.Second
 
 // RefuseSingleton tells a singleton (an MPI process that was started without mpiexec) that there is no PMI

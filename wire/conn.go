@@ -143,8 +143,7 @@ func (c *Conn) sendInProcess(send func() error) error {
 	return send()
 }
 
-// sendError returns the reason why nothing can be sent any more, or nil if messages can be sent. The caller must
-// hold c.mu.
+// sendError returns the reason why nothing more can be sent, or nil if messages can be sent. The caller must hold c.mu.
 func (c *Conn) sendError() error {
 	if c.err == nil && (c.closed || c.replaced) {
 		return ErrClosed

@@ -84,8 +84,8 @@ func (m *Enqueue) Fields(c *Codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition reports how many requests are ahead of this request, and how many are in the queue. If Err is set,
-// this request is not in the queue any more. If EvictedBy is set, that user has removed this request.
+// QueuePosition reports how many requests are ahead of this request, and how many are in the queue. If Err is set, this
+// request is no longer in the queue. If EvictedBy is set, that user has removed this request.
 type QueuePosition struct {
 	Ahead, Total int
 	Err          string

@@ -178,9 +178,9 @@ func (m *EndJob) Fields(c *Codec) {
 	c.Duration(&m.Grace, "grace")
 }
 
-// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent. The sender
-// may be a batch system, systemd or a person. The ranks may have received the signal, too (rule RM-60). Why names
-// the sender, if known. The helper continues to run.
+// HelperSignaled reports that the helper received SIGTERM or a similar signal that mpiexec has not sent. The sender may
+// be a batch system, systemd or a person. The ranks may also have received the signal (rule RM-60). Why names the
+// sender, if known. The helper continues to run.
 type HelperSignaled struct {
 	Signal int
 	Why    string

@@ -156,7 +156,7 @@ func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err 
 	return request, strongest, nil
 }
 
-// refuseUserLevel returns the error for a request of a user if users may not request node sets.
+// refuseUserLevel returns the error for a user's request if users may not request node sets.
 func refuseUserLevel(text string) error {
 	return &WordError{Token: text, Allowed: []string{"none: the cluster file switches them off"}}
 }

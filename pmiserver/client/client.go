@@ -166,8 +166,8 @@ func (c *Client) Get(key string) (value string, found bool, err error) {
 	return string(raw), raw != nil, err
 }
 
-// GetBytes does the same as Get without allocating memory. The value is valid until the next call. It is nil
-// if there is no such key.
+// GetBytes does the same as Get, but does not allocate memory. The value is valid until the next call. It is nil if
+// there is no such key.
 func (c *Client) GetBytes(key string) ([]byte, error) {
 	c.line = append(append(c.line[:0], "cmd=get kvsname="...), c.Name...)
 	c.line = append(append(c.line, " key="...), key...)

@@ -156,10 +156,10 @@ func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	return done, nil
 }
 
-// GiveUp ends a fence before all nodes have joined, because the time limit of a member on the given node has
-// passed. If hasJoined is false, that node will not join any more and counts as joined. GiveUp returns the
-// nodes that must be notified, or none if they were already notified or the fence is complete. A notified
-// node that has not joined must call GiveUp, too. An error means that the fence does not exist any more.
+// GiveUp ends a fence before all nodes have joined, because the time limit of a member on the given node has passed. If
+// hasJoined is false, that node will never join and counts as joined. GiveUp returns the nodes that must be notified,
+// or none if they were already notified or the fence is complete. A notified node that has not joined must also call
+// GiveUp. An error means that the fence no longer exists.
 func (c *Coordinator) GiveUp(node int, id ID, hasJoined bool) (notify []int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

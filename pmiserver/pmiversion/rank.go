@@ -108,7 +108,7 @@ type Greeting struct {
 	Reply     string // if WantsPMI2 the reply to send, else the refusal to send if the ID is not valid
 }
 
-// ErrorWord converts an error to one word, of the characters [a-z0-9_], for a reply to a client.
+// ErrorWord converts an error to one word for a reply to a client. The word consists of characters [a-z0-9_].
 func ErrorWord(err error) string {
 	w := []byte(strings.ToLower(err.Error()))
 	w = w[:min(len(w), 200)]

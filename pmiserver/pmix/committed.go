@@ -69,8 +69,8 @@ type pairSet struct {
 	keys  map[string]bool
 }
 
-// keyOverhead is the number of bytes that each key counts in addition to its encoded pair. This accounts for the key's
-// entry in the map.
+// keyOverhead is the number of bytes that is counted for each key in addition to its encoded pair. This accounts for
+// the key's entry in the map.
 const keyOverhead = 64
 
 func (s *pairSet) addPairs(pairs []byte, keys []string) {
@@ -223,9 +223,9 @@ func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.St
 	return message.Success
 }
 
-// addPairs adds pairs with the given keys. local is true if they are for ranks of this node, and false if
-// they are for other nodes. It removes and returns the Gets that have waited for one of the keys. The caller
-// holds the group's mu.
+// addPairs adds pairs with the given keys. local is true if the pairs are for ranks on this node, and false if they are
+// for other nodes. addPairs removes and returns the Gets that have waited for one of the keys. The caller holds the
+// group's mu.
 func (r *localRank) addPairs(local bool, pairs []byte, keys []string) (served []*pendingGet) {
 	set := &r.remotePairs
 	if local {

@@ -140,8 +140,8 @@ func (g *group) fetchDone(key fetchKey, f *fetch, data []byte, s message.Status)
 	}
 }
 
-// ServeFetch handles another node's request for data. It does the same as for a Get of a local rank, but uses
-// the data committed for other nodes. It calls answer once, from any goroutine.
+// ServeFetch handles another node's request for data. It handles the request like a Get of a local rank, but uses the
+// data committed for other nodes. It calls answer once, from any goroutine.
 func (s *Server) ServeFetch(w FetchRequest, answer func(data []byte, s message.Status)) {
 	g := s.groupByName(w.Group)
 	if g == nil || g.findRank(int64(w.Rank)) == nil {

@@ -12,9 +12,9 @@ own also uses this package, if that starter cannot carry all data of a job (rule
 	   | accepted, or the reason for refusal -------->
 	   | <=========================================>     from now on: the messages of this helper
 
-A Listener is mpiexec's side. It has one port, which is open until no helper is expected any more. A
-connection is pending until its helper has sent a valid proof. Pending connections are limited in number
-and time, and cannot keep a helper from connecting. DialBack is the helper's side.
+A Listener is mpiexec's side. It has one port, which stays open as long as the Listener expects helpers. A connection is
+pending until its helper has sent a valid proof. Pending connections are limited in number and time, and cannot keep a
+helper from connecting. DialBack is the helper's side.
 
 A helper that cannot connect reports this on the starter's stream, on which it received the JoinToken. If no
 other helper uses that stream (JoinToken.Streams), the helper then uses the stream for all messages. Otherwise

@@ -140,7 +140,7 @@ func (d *Listener) PublicJoinToken(addresses []netip.Addr, variable, secret stri
 // streams.
 func (d *Listener) Connections() <-chan Connection { return d.connections }
 
-// StopExpecting records that the helper of a host will not connect any more.
+// StopExpecting records that the helper of a host will never connect.
 func (d *Listener) StopExpecting(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
