@@ -135,8 +135,8 @@ func (s *Session) endGroup(g *Group) {
 	}
 }
 
-// retireRank forgets an ended rank once its pipes are closed, because a job may spawn ranks for days.
-// Processes that the rank has left behind may keep its pipes open until then.
+// retireRank forgets an ended rank once its pipes are closed. Until then, processes that the rank has left behind may
+// keep the pipes open. Ended ranks are forgotten because a job may spawn ranks for days.
 func (s *Session) retireRank(r *Rank) {
 	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.Number] == r {

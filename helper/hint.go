@@ -56,8 +56,8 @@ func killedBy(exit *job.Exit) unix.Signal {
 // earlyoom sends SIGTERM first.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemonHint returns a hint if one of memoryDaemons runs on this machine and the ranks used at least
-// half of its memory. bytes is the memory that the ranks used. Otherwise the result is empty.
+// memoryDaemonHint returns a hint if one of memoryDaemons runs on this machine and the ranks used at least half of its
+// memory. Otherwise it returns "". bytes is the memory that the ranks used.
 func memoryDaemonHint(root fs.FS, bytes int64) string {
 	total := probe.TotalMemory(root)
 	if total == 0 || bytes < total/2 {

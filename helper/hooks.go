@@ -21,9 +21,9 @@ import (
 )
 
 /*
-A Feature is a part of the helper that its core does not know. It keeps its own state, and takes part in a session at
-named points (Hooks). Its other part is in mpiexec (launch.Feature). Importing its package registers it. Package feature
-lists all features. No feature imports another.
+A Feature is a part of the helper that the helper's core does not know. It keeps its own state, and takes part in a
+session at named points (Hooks). Its counterpart in mpiexec is a launch.Feature. Importing its package registers it.
+Package feature lists all features. No feature imports another.
 
 	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded --> RankRetired
 	                    once                                              GuardEnds, Drained, Closing <--'

@@ -82,9 +82,9 @@ func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 	return w
 }
 
-// sendHeartbeats sends a Ping to mpiexec at regular intervals as long as the session lasts. This is needed if
-// a batch system's launcher carries the stream, because mpiexec could not notice otherwise that the stream is
-// dead (rule RM-40).
+// sendHeartbeats sends a Ping to mpiexec at regular intervals as long as the session lasts. This is needed if a batch
+// system's launcher carries the stream, because otherwise mpiexec could not notice that the stream is dead (rule
+// RM-40).
 func (s *Session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()

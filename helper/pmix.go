@@ -169,9 +169,9 @@ func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 // namespaceOf returns the PMIx namespace of a group. It contains the secret of the job (rule PMIX-19).
 func namespaceOf(m *wire.Prepare) string { return groupNamespace(m, m.Group.Name) }
 
-// groupNamespace returns the PMIx namespace of any group of the job that m belongs to. The group's number
-// follows the @. The part before the @ is the same for all groups, because Open MPI 5.0 hashes that part to
-// 16 bits.
+// groupNamespace returns the PMIx namespace of a group, which may be any group of the job to which m belongs. The
+// group's number follows the @. The part before the @ is the same for all groups, because Open MPI 5.0 hashes that part
+// to 16 bits.
 func groupNamespace(m *wire.Prepare, group string) string {
 	return "rs-" + m.PMI.Token + "@" + strconv.Itoa(m.Job.GroupNumber(group))
 }
@@ -336,8 +336,8 @@ func (e *remoteGroups) FindGroup(ctx context.Context, namespace string) (pmix.Gr
 	return pmix.Group{Name: name, Namespace: namespace, Size: len(where.NodeOfRank), Job: job}, nil
 }
 
-// jobInfo returns the PMIx job information of a group that has no ranks on this node. It fails with errNoGroup if
-// rankMap is inconsistent.
+// jobInfo returns the PMIx job information of a group that has no ranks on this node. It returns errNoGroup if rankMap
+// is inconsistent.
 func (e *remoteGroups) jobInfo(namespace string, rankMap *wire.RankMap) (jobinfo.Job, error) {
 	ranks := 0
 	for _, n := range rankMap.AppSizes {

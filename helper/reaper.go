@@ -62,9 +62,8 @@ func RunReaper(args []string) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// ignoredSignals are signals that a reaper ignores, since they are meant for the helper. The helper inherits
-// from the reaper that these signals are ignored. It catches them or resets them, so that its ranks do not
-// ignore them.
+// ignoredSignals are signals that a reaper ignores, since they are meant for the helper. The helper inherits this
+// setting from the reaper. It handles or resets these signals, so that its ranks do not ignore them.
 var ignoredSignals = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGABRT, syscall.SIGTERM}
 
 // CleanUpAfterHelper ends the processes that a helper has left to this process, its reaper. It returns the
@@ -108,7 +107,7 @@ func removeLeftFiles(killed job.ID) {
 	sessiondir.RemoveLeftDirs(os.Environ())
 }
 
-// releaseStdio replaces this process's standard input and output by /dev/null, so that only the helper holds these
+// releaseStdio replaces this process's standard input and output with /dev/null, so that only the helper holds these
 // streams.
 func releaseStdio() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)

@@ -182,9 +182,9 @@ func (s *Session) forkAll(b forkBatch) {
 	}
 }
 
-// setPriority gives the fork thread (the thread that starts all ranks) the priority that the next ranks
-// inherit. It must run on that thread. The returned function restores the process's own settings. At the
-// first call it reports priorities that this node does not allow.
+// setPriority gives the fork thread (the thread that starts all ranks) the priority that the next ranks inherit. It
+// must run on that thread. The returned function restores the process's own settings. The first call of setPriority
+// reports priorities that this node does not allow.
 func (s *Session) setPriority(p rank.Priority) (restore func()) {
 	restore, denied, important := p.SetForForks()
 	if len(denied) == 0 || s.priorityReported {

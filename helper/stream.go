@@ -192,8 +192,8 @@ func (w *pipeGrowth) releaseSize() {
 	}
 }
 
-// A stdinWriter writes input from mpiexec to the stdin of one rank. It accepts data before the rank runs, and
-// writes the data once it runs.
+// A stdinWriter writes input from mpiexec to the stdin of one rank. It accepts data before the rank is running, and
+// writes the data once the rank is running.
 type stdinWriter struct {
 	eofText string // written to a terminal at the end of input; empty: the pipe is closed instead
 	rank    int

@@ -53,7 +53,7 @@ func newReport(print func(text string), group, ranks int) *report {
 	return &report{print, group, make([]string, ranks), ranks}
 }
 
-// addRank adds a line about a rank that runs, or that could not be started.
+// addRank adds a line about a rank that is running, or that could not be started.
 func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return

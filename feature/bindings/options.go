@@ -37,7 +37,7 @@ func init() {
 	wire.RegisterSetting[Request](2, new(Request))
 }
 
-// isWanted reports whether the command line has --report-bindings, --bind-to with :report, or --display with bind.
+// isWanted reports whether the command line contains --report-bindings, --bind-to with :report, or --display with bind.
 func isWanted(line option.Line) bool {
 	return option.ValuesOf[Options](line).ReportBindings || line.Job.BindTo.Report || line.Job.Displays("bind")
 }

@@ -52,7 +52,7 @@ func attach(j *launch.Job) {
 	})
 }
 
-// maxSeen is the number of request IDs that are remembered to recognize repeated requests.
+// maxSeen is the maximum number of request IDs that are remembered to recognize repeated requests.
 const maxSeen = 1024
 
 // handleRequest handles a user's request that a node has forwarded. If two helpers on one machine forward the same

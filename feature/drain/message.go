@@ -7,8 +7,8 @@ import (
 	"remshell/wire"
 )
 
-// Change requests a change of the node's settings. The helper makes the change only if it runs as root. At
-// most one of Drain and Undrain may be set.
+// Change requests a change to the node's settings. The helper makes the change only if it runs as root. At most one of
+// Drain and Undrain may be set.
 type Change struct {
 	wire.AnsweredBy[*Changed]
 

@@ -35,7 +35,7 @@ type Watching struct {
 // Fields implements wire.Setting: it lists the fields that are sent to helpers.
 func (s *Watching) Fields(c *wire.Codec) { c.Duration(&s.After, "time") }
 
-// Unchanged reports that nothing has changed on the node for some time, or that something has.
+// Unchanged reports that nothing has changed on the node for some time, or that something has changed again.
 type Unchanged struct {
 	machine.Report
 	Fault string // a fault of the MPI library of a rank that makes MPI_Finalize hang (package mpifault); empty: none is known

@@ -56,7 +56,7 @@ func watchingFor(o Options, seen bool) *Watching {
 	return w
 }
 
-// isCI reports whether a service for continuous integration has started mpiexec.
+// isCI reports whether a continuous integration service has started mpiexec.
 func isCI(environ []string) bool {
 	return slices.ContainsFunc(environ, func(v string) bool {
 		value, is := strings.CutPrefix(v, "CI=")

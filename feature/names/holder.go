@@ -211,7 +211,7 @@ func isPrintable(text []byte) bool {
 	return true
 }
 
-// await replies to an AwaitNames request as soon as there is a change that mpiexec does not know yet.
+// await replies to an AwaitNames request as soon as there is a change of which mpiexec does not know yet.
 func (h *holder) await(m *AwaitNames) {
 	dir, err := h.open(m.Ledger)
 	h.mu.Lock()

@@ -6,8 +6,8 @@ It also records the steps of the running job: how its ranks start, reach the fir
 	                 Started --(the rank's own row)--> Exited
 	                                                   last Exited --end--> Drained
 
-All times are those at which mpiexec receives a message, by its own clock. In jobs of more than maxRankRows ranks,
-the ranks of a host share one row. Package trace records them, as it does the earlier steps of the run.
+All times are those at which mpiexec receives a message, by its own clock. In jobs of more than maxRankRows ranks, the
+ranks of a host share one row. Package trace records these steps, as it does the earlier steps of the run.
 */
 package ranktrace
 

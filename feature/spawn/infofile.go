@@ -31,7 +31,7 @@ import (
 // maxInfoBytes is the maximum size of an info file or host file, in bytes.
 const maxInfoBytes = 1 << 20
 
-// expandFiles replaces the info keys that name files by the contents of the files, in all commands of a request.
+// expandFiles replaces the info keys that name files with the contents of the files, in all commands of a request.
 func expandFiles(commands []spawn.Command, dir string) error {
 	for i, c := range commands {
 		info, err := expandInfoFile(c.Info, dir)

@@ -258,7 +258,7 @@ func (s *spawner) reportSharing(r *request, p place) {
 	s.job.Env.Report(s.job.State.RankOnNode(r.rank) + " spawns ranks, but no CPUs are free; they share the CPUs of " + shared + " (--nooversubscribe forbids that)")
 }
 
-// reply reports to the rank that requested a group that all ranks of the group are running.
+// reply replies to the rank that requested a group, once all ranks of the group are running.
 func (s *spawner) reply(g *launch.Group) {
 	r := s.starting[g]
 	if r == nil {

@@ -38,8 +38,7 @@ type query struct {
 	moved      []int
 }
 
-// A requester is a user who has requested the stacks of some ranks, or of all ranks if its list of ranks is
-// nil.
+// A requester is a user who has requested the stacks of some ranks, or of all ranks if the list of ranks is nil.
 type requester struct {
 	control.Request
 	ranks []int
@@ -105,8 +104,8 @@ func (s *gathering) Read(done func(launch.StackSummary)) {
 	s.begin(func(q *query) { q.readers = append(q.readers, done) })
 }
 
-// begin asks all nodes for the stacks of their ranks, or joins the query in progress. It calls join, which registers
-// those who get the result, with that query. The stacks of all ranks are read in any case, because they are needed to
+// begin asks all nodes for the stacks of their ranks, or joins the query in progress. It calls join with that query, so
+// that join can register who gets the result. The stacks of all ranks are read in any case, because they are needed to
 // guess which ranks delay the others.
 func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil

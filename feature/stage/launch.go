@@ -147,9 +147,9 @@ func (s *transfer) logFiles() {
 	s.Env.Log.Info().Strs("files", names).Int64("bytes sent", s.sender.countSent()).Msg("staged")
 }
 
-// timeoutError returns the error for staging that took too long. It names the nodes that have not allowed
-// mpiexec to send more bytes, because all other nodes wait for those. If there are no such nodes, it names
-// all nodes that are not ready.
+// timeoutError returns the error for staging that took too long. It names the nodes that have not allowed mpiexec to
+// send more bytes, because all other nodes wait for them. If there are no such nodes, it names all nodes that are not
+// ready.
 func (s *transfer) timeoutError() *usererr.Error {
 	var names, owing []string
 	for n := range s.incomplete {

@@ -78,9 +78,9 @@ func (m *StageResult) Fields(c *wire.Codec) {
 	c.Sentence(&m.Hint, "hint")
 }
 
-// chunkSize is the size of a chunk, and window the number of bytes that may be in transit to a node. The
-// window is as large as the one of an SSH channel. A smaller window would slow down links of high latency,
-// and a larger window would only fill buffers.
+// chunkSize is the size of a chunk, and window the number of bytes that may be in transit to a node. The window is as
+// large as that of an SSH channel. A smaller window would slow down links of high latency, and a larger window would
+// only fill buffers.
 const (
 	chunkSize = 256 << 10
 	window    = 2 << 20

@@ -270,11 +270,10 @@ func (s *receiver) copyFile(i int, path string) (bool, error) {
 	return err == nil, err
 }
 
-// progressEvery is the interval at which the receiver reports to mpiexec that it still copies a file.
+// progressEvery is the interval at which the receiver reports to mpiexec that it is still copying a file.
 const progressEvery = time.Second
 
-// copyBytes copies at most limit bytes of src. It returns only errors of writing, and treats an error of
-// reading as the end of src.
+// copyBytes copies at most limit bytes of src. It returns only write errors, and treats a read error as the end of src.
 func (s *receiver) copyBytes(src io.Reader, limit int64) error {
 	buf := make([]byte, chunkSize)
 	reported := time.Now()

@@ -33,7 +33,7 @@ func (p *progress) checkMissing(m *MissingFiles) error {
 	return nil
 }
 
-// checkCredit checks that the node does not report more bytes as taken than mpiexec has sent.
+// checkCredit checks that the node does not report that it has received more bytes than mpiexec has sent.
 func (p *progress) checkCredit(m *FileCredit) error {
 	switch {
 	case !p.announced || p.inPlace || p.done:

@@ -83,9 +83,9 @@ func (u *jobUsage) addToResult(r *job.Result) {
 	}
 }
 
-// setUsage sets the usage in the result. It combines exact usage, reported at the ends of processes, and samples taken
-// while they ran (rule RM-51). CPU time comes from wait4(2), except on a host that was lost. Memory is the larger of
-// the sampled maximum and the memory of the largest process.
+// setUsage sets the usage in the result. It combines exact usage, reported when processes end, and samples taken while
+// they ran (rule RM-51). CPU time comes from wait4(2), except on a host that was lost. Memory is the larger of the
+// sampled maximum and the memory of the largest process.
 func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	all := job.JobUsage{Ranks: make([]job.UsageTotal, len(nodeOfRank)), Nodes: make([]job.UsageTotal, len(r.NodeTotals))}
 	for rank := range all.Ranks {

@@ -60,7 +60,7 @@ func openAt(above int, name string) (*os.Root, error) {
 	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
 }
 
-// Check checks the owner and mode of a directory. It returns ErrNotOwned if stat is not that of a directory
+// Check checks the owner and mode of a directory. It returns ErrNotOwned if stat does not describe a directory that is
 // owned by uid. It returns ErrWritable if the directory's mode has one of the denied bits.
 func Check(stat *unix.Stat_t, uid int, denied uint32) error {
 	switch {

@@ -28,9 +28,9 @@ var familyPrefixes = []struct {
 	{"libpmix.so.", pmix},
 }
 
-// familyOf returns the family of a library. The library's name does not always suffice, because two MPI
-// families have a libmpi.so.12, so it also uses the names of the libraries that the library needs. found is
-// nil if the library's file was not found.
+// familyOf returns the family of a library. The library's name does not always suffice, because two MPI families have a
+// libmpi.so.12, so familyOf also uses the names of the libraries that the library needs. found is nil if the library's
+// file was not found.
 func familyOf(name string, found *object) family {
 	switch name {
 	case "libmpifort.so.12", "libmpicxx.so.12":

@@ -37,8 +37,8 @@ func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 // A labelSet is a set of labels.
 type labelSet map[string]bool
 
-// addLabels converts words to labels and adds them: it changes capitals to small letters, and replaces
-// characters that are not allowed by "-".
+// addLabels converts words to labels and adds them: it changes capital letters to lowercase, and replaces characters
+// that are not allowed with "-".
 func (l labelSet) addLabels(words ...string) {
 	for _, word := range words {
 		word = strings.Map(func(r rune) rune {

@@ -54,8 +54,8 @@ func (m *MarkerFiles) Create(tag, mark string) string {
 	return ""
 }
 
-// removeOldMarkers removes marker files of the current user that are older than the time oldest. It removes
-// only empty files whose names are those of marker files.
+// removeOldMarkers removes marker files of the current user that were created before the time oldest. It removes only
+// empty files whose names are those of marker files.
 func removeOldMarkers(oldest time.Time) {
 	eachMarker(time.Now().Add(markerScanTimeout), func(tag, mark string) bool {
 		name := markerPath(tag, mark)

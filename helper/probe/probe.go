@@ -123,9 +123,9 @@ func cpuType(root fs.FS) string {
 	return fmt.Sprintf("%s with %d features", kind, strings.Count(strings.Trim(features, ","), ",")+1)
 }
 
-// AllowedCPUs returns the online CPUs in the affinity mask of this process. It reads the mask from a text
-// file, because Go's type for the system call is limited to 1,024 CPUs. The text may include CPUs that do not
-// exist, especially in virtual machines, so it keeps only those that are online.
+// AllowedCPUs returns the online CPUs in the affinity mask of this process. It reads the mask from a text file, because
+// Go's type for the system call is limited to 1,024 CPUs. The text may include CPUs that do not exist, especially in
+// virtual machines, so AllowedCPUs keeps only those that are online.
 func AllowedCPUs(root fs.FS) ([]int, error) {
 	list, err := statusLine(root, "Cpus_allowed_list:")
 	if err != nil {

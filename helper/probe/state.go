@@ -32,8 +32,8 @@ func ReadState(file string) (job.NodeSettings, error) {
 	return parseState(fd, err, file)
 }
 
-// stateOpenFlags are the flags for opening a StateFile for reading. With them, a link is an error, and
-// opening a FIFO does not block.
+// stateOpenFlags are the flags for opening a StateFile for reading. With these flags, opening a link fails, and opening
+// a FIFO does not block.
 const stateOpenFlags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // parseState reads and parses the file with descriptor fd, closes it, and returns the settings in it. err is the error
@@ -165,8 +165,8 @@ func lockState(ctx context.Context, dir int, path string) (unlock func(), err er
 // lockPoll is the time between two attempts to lock the StateFile.
 const lockPoll = 10 * time.Millisecond
 
-// replaceState replaces the file name in the directory dir by one that contains text, or removes it if text
-// is empty. The caller must hold the lock.
+// replaceState replaces the file called name in the directory dir with one that contains text, or removes it if text is
+// empty. The caller must hold the lock.
 func replaceState(dir int, name, text string) error {
 	if text == "" {
 		if err := unix.Unlinkat(dir, name, 0); err != nil && err != unix.ENOENT {

@@ -12,8 +12,8 @@ import (
 	"remshell/nsswitch"
 )
 
-// These are limits for lookups in a directory service. Another user with subordinate IDs may make just as many uids
-// appear, and the service may hang.
+// These are limits for lookups in a directory service. Another user may use all subordinate IDs as uids, so there may
+// be very many uids to look up. The service may also hang.
 const (
 	maxUsers          = 64
 	userLookupTimeout = time.Second

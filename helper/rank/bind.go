@@ -88,8 +88,8 @@ func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	return b.actualCPUs, nil
 }
 
-// isDenied reports whether the kernel forbids the system call as such, as seccomp filters do, and not only
-// binding to these CPUs.
+// isDenied reports whether the kernel forbids the system call altogether, as seccomp filters do, and not only binding
+// to these CPUs.
 func isDenied(err error) bool {
 	return err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS
 }

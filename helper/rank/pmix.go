@@ -99,8 +99,7 @@ func (p *PMIx) setGroupInfo(v *envBuilder, id Identity) {
 // joinBlanks returns numbers as text, separated by blanks.
 func joinBlanks(numbers []int) string { return strings.Trim(fmt.Sprint(numbers), "[]") }
 
-// setEnvInfo sets the variables from which Open MPI makes MPI_INFO_ENV, and the variables for the session
-// directories.
+// setEnvInfo sets the variables from which Open MPI builds MPI_INFO_ENV, and the variables for the session directories.
 func (p *PMIx) setEnvInfo(v *envBuilder, id Identity, argv []string, dir string) {
 	v.setShortDefault("OMPI_COMMAND", argv[0])
 	if len(argv) > 1 {

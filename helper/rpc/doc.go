@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package rpc carries requests of this node's PMI servers to mpiexec, and the replies back. The requests are
-// fences with other nodes, and questions on which nodes the ranks of a group are. Features send their own
-// requests through the package.
+// Package rpc carries requests of this node's PMI servers to mpiexec, and the replies back. The requests are fences
+// with other nodes, and questions about which nodes run the ranks of a group. Features send their own requests through
+// the package.
 //
 //	a rank's goroutine          Requests, Fences             mpiexec
 //	      | Peers ------------------> | RankMapRequest -------> |

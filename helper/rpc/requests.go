@@ -50,8 +50,8 @@ func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, e
 	return q.PeersOfGroup(ctx, m.Group.Name)
 }
 
-// PeersOfGroup returns the node of each rank of any group of the job. For a group that has ended it returns
-// an empty map.
+// PeersOfGroup returns the node of each rank of a group, which may be any group of the job. For a group that has ended,
+// it returns an empty map.
 func (q *Requests) PeersOfGroup(ctx context.Context, group string) (*wire.RankMap, error) {
 	return Call(ctx, q, func(id int) *wire.RankMapRequest { return &wire.RankMapRequest{ID: id, Group: group} }, nil)
 }

@@ -59,7 +59,7 @@ func (b *Tracker) Scan(all func() []Process) {
 	b.incomplete = b.incomplete || time.Now().After(deadline)
 }
 
-// ipcNamespace returns an identifier of the IPC namespace in which a process is.
+// ipcNamespace returns an identifier of a process's IPC namespace.
 func ipcNamespace(pid string) string {
 	name, _ := os.Readlink("/proc/" + pid + "/ns/ipc")
 	return name
@@ -165,8 +165,8 @@ const blockSize = 512
 
 func makeDev(major, minor uint32) uint64 { return unix.Mkdev(major, minor) }
 
-// fileClockNow returns the current time by the clock that the kernel uses for times of files. It may be some
-// milliseconds behind other clocks.
+// fileClockNow returns the current time by the clock that the kernel uses for file times. It may be some milliseconds
+// behind other clocks.
 func fileClockNow() time.Time {
 	var now unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_REALTIME_COARSE, &now) != nil {

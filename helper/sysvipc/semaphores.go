@@ -35,10 +35,10 @@ func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	return created
 }
 
-// isOfJob reports whether a semaphore set belongs to this job alone, and to which rank (rule PD-18). pids contains the
-// process that last used each semaphore. All of them must be processes of the job whose objects are to be removed, and
-// must have started before the set was last used. At least one must have existed at that time. The last two conditions
-// exclude other processes that had the same PIDs at other times.
+// isOfJob reports whether a semaphore set belongs to this job alone, and returns the rank to which it belongs (rule
+// PD-18). pids contains the process that last used each semaphore. All of them must be processes of the job whose
+// objects are to be removed, and must have started before the set was last used. At least one must have existed at that
+// time. The last two conditions exclude other processes that had the same PIDs at other times.
 func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	last, usedLast := s.lastUsed(), false
 	for i, pid := range pids {
@@ -70,9 +70,9 @@ func (b *Tracker) isOfAProcess(pid int) bool {
 	return false
 }
 
-// freeSets removes the semaphore sets that processes of the job have left. It returns how many other sets of
-// the user were created since the job began. It calls add for each set that it has removed or could not
-// remove. If add returns true, it stops.
+// freeSets removes the semaphore sets that processes of the job have left. It returns how many other sets of the user
+// were created since the job began. It calls add for each set that it has removed or could not remove. If add returns
+// true, freeSets stops.
 func (b *Tracker) freeSets(uid int, deadline time.Time, add func(job.Leftover, error) bool) (otherSets int) {
 	made := b.madeMeanwhile(parseSets(readTable("sem")), uid)
 	var left []leftObject[semSet]

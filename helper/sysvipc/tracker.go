@@ -186,8 +186,8 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 }
 
 // leftFiles returns files that the job has left behind (rule PD-19). These are files that processes of the job held
-// during a scan. They also include files that were created while a rank ran and whose names contain the rank's PID. It
-// does not check whether a process still holds these files.
+// during a scan. They also include files that were created while a rank ran and whose names contain the rank's PID.
+// leftFiles does not check whether a process still holds these files.
 func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) {
 	if b.incomplete {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// A Policy says how a job is watched.
+// A Policy says how a job is watched for progress.
 type Policy struct {
 	After time.Duration // how long nothing changes before that is reported
 	Plain bool          // also programs that do not call PMI
@@ -174,7 +174,7 @@ func (w *Watch) wait(quiet time.Duration) {
 	}
 }
 
-// goesOn returns why a rank may go on by itself, or "" if none can.
+// goesOn returns why a rank may continue by itself, or "" if no rank can.
 func (w *Watch) goesOn(r Reading) string {
 	var awake, seen []int
 	for _, n := range w.nodes {

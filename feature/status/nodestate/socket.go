@@ -46,7 +46,7 @@ func socketDirs(uid int) []string {
 	return []string{"/run/user/" + n + "/remshell", "/tmp/remshell-" + n}
 }
 
-// isPrivateDir reports whether a directory belongs to the user and is closed to all others.
+// isPrivateDir reports whether a directory belongs to the user and gives no access to other users.
 func isPrivateDir(dir string, uid int) bool {
 	var is unix.Stat_t
 	return unix.Lstat(dir, &is) == nil && owndir.Check(&is, uid, forbiddenMode) == nil
@@ -64,7 +64,7 @@ func socketName(id job.ID, helper string) string {
 }
 
 // Open opens the socket for a job. states returns the states of the ranks, or false if the session has ended. Further
-// calls do nothing.
+// calls of Open do nothing.
 func (s *Socket) Open(id job.ID, states func() (states []job.RankState, here bool)) {
 	if s.listener != nil || !isPlainID(id) {
 		return
@@ -134,7 +134,7 @@ func isAlive(pid int) bool {
 	return unix.Kill(pid, 0) == nil && !(seen && look.State == 'Z')
 }
 
-// isPlainID reports whether a job ID can be used as a part of a file name, and contains no wildcards of a pattern.
+// isPlainID reports whether a job ID can be used as a part of a file name, and contains no wildcards.
 func isPlainID(id job.ID) bool {
 	return id != "" && len(id) <= 64 && !strings.ContainsAny(string(id), "/.*?[]\\\x00")
 }
