@@ -10,7 +10,7 @@ import (
 // system.
 const fileSystem = "file"
 
-// Form splits the value of --rm-file, FILE[:nodes|counts|pe], into the file name and the form of the host file.
+// Form splits the value of --rm-file, FILE[:nodes|counts|pe], into the file name and the format of the host file.
 func Form(value string) (file, form string) {
 	for _, form := range []string{FormNodes, FormCounts, FormPE} {
 		if file, ok := strings.CutSuffix(value, ":"+form); ok && file != "" {

@@ -80,7 +80,7 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 }
 
 // peLine parses a line of PE_HOSTFILE: a host, its slots, a queue, and CPUs. A CPU is a pair of socket and core
-// numbers, which begin at 0.
+// numbers, counted from 0.
 func (l *list) peLine(line int, words []string) error {
 	if len(words) > 4 {
 		return fmt.Errorf("unexpected %s after processors", quoted(words[4]))

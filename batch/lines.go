@@ -15,7 +15,7 @@ const (
 	maxLine = 4 << 20
 )
 
-// These are the names of the forms of host files that --rm-file accepts.
+// These are the names of the host-file formats that --rm-file accepts.
 const (
 	FormNodes  = "nodes"  // a host on each line, for each of its tasks
 	FormCounts = "counts" // a host and how many tasks it has
@@ -171,8 +171,8 @@ func opening(name string, err error) error {
 	return fmt.Errorf("open %s: %w", name, err)
 }
 
-// form returns the function that parses a line of a host file. The argument form is one of the forms of host files,
-// such as "pe".
+// form returns the function that parses a line of a host file. The argument form is the name of one of the host-file
+// formats, such as "pe".
 func (l *list) form(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:

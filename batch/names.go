@@ -192,7 +192,7 @@ func numbered(text string) bool {
 	return true
 }
 
-// nth returns the number at index i, which begins at 0, of a set that setSize accepts.
+// nth returns the number at index i, counted from 0, of a set that setSize accepts.
 func nth(text string, i int) int {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _, _ := span(part)
