@@ -197,7 +197,7 @@ func writeAllow(s job.NodeSettings) (lines string) {
 	return lines
 }
 
-// An allowList is one list of a job.Allow, with the list's key in the file.
+// An allowList is one of the lists in a job.Allow, with the list's key in the file.
 type allowList struct {
 	key, member string
 	names       *[]string
