@@ -198,7 +198,7 @@ type NodeIndex struct {
 	to     int
 }
 
-// ErrorAt returns an error about the item of the -rankmap that gave this index.
+// ErrorAt returns an error about the item in the value of -rankmap that specifies this index.
 func (n NodeIndex) ErrorAt(reason string) *SyntaxError {
 	return n.source.errorAt(n.from, n.to, "%s", reason)
 }
