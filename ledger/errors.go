@@ -57,7 +57,7 @@ func (e *LockTimeoutError) Error() string {
 
 func (e *LockTimeoutError) Unwrap() error { return e.Err }
 
-// Hint returns what the user can do about a decision lock that another process keeps.
+// Hint returns what the user can do about a decision lock that another process does not release.
 func (e *LockTimeoutError) Hint() string {
 	if e.User != "" {
 		return "end that process, or ask its user to do so"

@@ -16,7 +16,7 @@ import (
 	"remshell/job"
 )
 
-// An EvictionResult says what Evict has done about one entry of a job (rule TRUST-19).
+// An EvictionResult says what Evict has done with one entry of a job (rule TRUST-19).
 type EvictionResult struct {
 	Kind      string // "claim" or "ticket"
 	User      string // its owner

@@ -82,7 +82,7 @@ func (d *Dir) PublishName(ctx context.Context, n Name, private bool) (*HeldName,
 // Remove removes the name. It may be called more than once.
 func (h *HeldName) Remove() error { return h.file.remove() }
 
-// IsPublished reports whether the name can still be found. A name with Once can be found only once.
+// IsPublished reports whether the name can still be found. A name that has Once set can be found only once.
 func (h *HeldName) IsPublished() bool {
 	h.file.mu.Lock()
 	defer h.file.mu.Unlock()

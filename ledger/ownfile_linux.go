@@ -95,7 +95,7 @@ func (s *ownFile) write(text []byte) error {
 	return nil
 }
 
-// mode returns the permissions that the file has after it was written.
+// mode returns the permissions that the file gets when it has been written.
 func (s *ownFile) mode() uint32 {
 	if s.private {
 		return privateMode

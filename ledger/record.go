@@ -153,8 +153,8 @@ func encode(v any) ([]byte, error) {
 	return text, err
 }
 
-// decodeClaim decodes a claim from the text of a file with the given name and owner. It returns an error for
-// any text that this program does not write.
+// decodeClaim decodes a claim from the text of a file with the given name and owner. It returns an error for any text
+// that this program cannot have written.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
 	if err := decodeAs(name, owner, text, &c, func() (string, int) { return c.File, c.UID }); err != nil {
@@ -229,7 +229,7 @@ func decodeName(file string, owner int, text []byte) (Name, error) {
 // ErrNameTooLong is returned if a published name, together with its port and value, is too long.
 var ErrNameTooLong = fmt.Errorf("the name is too long: at most %d bytes with its port", maxNameBytes)
 
-// checkName returns an error for a published name that this program does not write.
+// checkName returns an error for a published name that this program cannot have written.
 func checkName(n Name) error {
 	if len(n.Name)+len(n.Port)+len(n.Value) > maxNameBytes {
 		return ErrNameTooLong
@@ -249,7 +249,7 @@ func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (f
 	return nil
 }
 
-// checkRequest returns an error for a request that this program does not write.
+// checkRequest returns an error for a request that this program cannot have written.
 func checkRequest(a job.ControlRequest) error {
 	if !slices.Contains(job.Verbs, a.Verb) {
 		return fmt.Errorf("verb %.60q", a.Verb)
@@ -264,7 +264,7 @@ func checkRequest(a job.ControlRequest) error {
 	return errors.Join(checkID(a.Job), checkTime(a.Since))
 }
 
-// checkReply returns an error for a reply that this program does not write.
+// checkReply returns an error for a reply that this program cannot have written.
 func checkReply(a job.ControlReply) error {
 	if !a.State.IsKnown() {
 		return fmt.Errorf("state %.60q", a.State)
