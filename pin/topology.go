@@ -86,7 +86,7 @@ func (t Topology) AllUsable() Topology {
 	return whole
 }
 
-// maxCPU is an upper bound: ParseCPUs accepts only CPU numbers below maxCPU. No kernel supports so many CPUs.
+// maxCPU is an upper bound: ParseCPUs accepts only CPU numbers below maxCPU. No kernel supports that many CPUs.
 const maxCPU = 1 << 16
 
 // ParseCPUs parses a list of CPUs in the kernel's notation, such as "0-3,8". An empty text stands for an empty
