@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// readCPUMap reads the user's CPU map, which gives the order in which cores are used (placement.md 7.3).
+// readCPUMap reads the user's CPU map, which specifies the order in which cores are used (placement.md 7.3).
 func (c *Settings) readCPUMap(in Input) error {
 	c.CPUMapOrigin = "--cpu-map"
 	value := in.Flags.CPUMap

@@ -12,7 +12,7 @@ import (
 
 // This file reads the resources that ranks need on a node, and those that stay free (which-hosts.md 9).
 
-// maxCount is the maximum value of options that give a number of ranks, CPUs or NUMA nodes of one node.
+// maxCount is the maximum value of options that specify a number of ranks, CPUs or NUMA nodes of one node.
 const maxCount = 65535
 
 // readCount parses the value of an option, which is a number of at least minimum, and stores it in *target. If
@@ -145,7 +145,7 @@ func cutHugePageRequest(text string) (size string, request job.HugePageRequest) 
 // memoryUnits are the units of memory, in bytes. A number without a unit is in MB.
 var memoryUnits = map[string]int64{"": 1 << 20, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
-// maxMemory is the maximum size in bytes that is accepted. No node has so much memory.
+// maxMemory is the maximum size in bytes that is accepted. No node has that much memory.
 const maxMemory = 1 << 60
 
 // parseBytes parses a size with one of memoryUnits and returns it in bytes. It returns false if the text is invalid or

@@ -112,7 +112,7 @@ func withSourceNames(l nodeset.Level, source string, key func(string) string) no
 	return l
 }
 
-// variableLevel returns the node-set request that the variables PSI_NODESET and PSI_NODESET_* make.
+// variableLevel returns the node-set request that the variables PSI_NODESET and PSI_NODESET_* specify.
 func variableLevel(in Input) nodeset.Level {
 	l := withSourceNames(nodeset.Level{Modifiers: make(map[string]string)}, "PSI_NODESET", func(key string) string { return "PSI_NODESET_" + strings.ToUpper(key) })
 	if text, defined := in.Env(l.Source); defined {
