@@ -209,7 +209,7 @@ func dial(next rankAddress) (net.Conn, error) {
 	return conn, nil
 }
 
-// netErrWithoutAddress returns the text of an error of package net without the addresses in it.
+// netErrWithoutAddress returns an error of package net without the addresses in its text.
 func netErrWithoutAddress(err error) error {
 	var no syscall.Errno
 	var timeout net.Error
