@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A FileProblem says why a file of ssh cannot be used, and what the user can do.
+// A FileProblem says why one of the user's ssh files cannot be used, and what the user can do.
 type FileProblem struct{ Text, Remedy string }
 
 // FindFileProblems checks the files of a user that connections need. ssh and this package ignore files that they cannot

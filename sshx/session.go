@@ -25,7 +25,7 @@ type Session struct {
 
 var _ io.ReadWriteCloser = (*Session)(nil)
 
-// An ExitError says how a command ended that did not exit with code 0.
+// An ExitError says how a command ended if it did not exit with code 0.
 type ExitError struct {
 	Code    int    // exit code; 0 if a signal ended the command
 	Signal  string // without SIG; empty if no signal ended the command
