@@ -19,7 +19,7 @@ Specification 5.0, section 10.6 (.eh_frame, .eh_frame_hdr).
 */
 package stack
 
-// These constants limit what is read of a program and its files.
+// These constants limit how much of a program and its files is read.
 const (
 	MaxFrames  = 256  // of one stack
 	MaxThreads = 1000 // of one process
