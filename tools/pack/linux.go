@@ -39,7 +39,7 @@ type linux struct {
 // priority is the priority of this package's mpirun in update-alternatives.
 const priority = 30
 
-// name returns the file name of the package in the convention of its package manager.
+// name returns the file name of the package according to the conventions of its package manager.
 func (p linux) name() string {
 	if p.kind == "rpm" {
 		return fmt.Sprintf("remshell-%s-1.%s.rpm", p.version, rpmArch(p.arch))

@@ -54,8 +54,8 @@ func (f *Cluster) freePorts(hosts int) error {
 	return nil
 }
 
-// listenLoopback listens on a free port of the loopback address of host i, where i begins at 0. It uses 127.0.0.1
-// if the machine has no other address in 127.0.0.0/8.
+// listenLoopback listens on a free port of the loopback address of host i, counted from 0. It uses 127.0.0.1 if the
+// machine has no other address in 127.0.0.0/8.
 func listenLoopback(i int) (net.Listener, error) {
 	addr := fmt.Sprintf("127.0.%d.%d:0", (i+2)>>8, (i+2)&255)
 	if ln, err := net.Listen("tcp4", addr); err == nil {
