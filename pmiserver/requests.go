@@ -110,7 +110,7 @@ func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	return c.server.Names.Unpublish(c.ctx, string(service))
 }
 
-// Hosts returns the nodes of the group and the node of each rank, in the form of Server.Hosts.
+// Hosts returns the nodes of the group and the node of each rank, in the form that Server.Hosts uses.
 func (c *rankSession) Hosts() (nodes []string, nodeOfRank []int, err error) {
 	if c.server.Hosts == nil {
 		return nil, nil, pmiversion.ErrUnsupported

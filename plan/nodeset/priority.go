@@ -98,8 +98,8 @@ type speedLoss struct {
 	first, last Number  // slowest and fastest speed of the nodes used
 }
 
-// speedLossOf computes the lost speed for a node set with the given members. It fills the members that have capacity,
-// slowest first, until all ranks are placed.
+// speedLossOf computes the lost speed for a node set with the given members. It assumes that ranks fill the members
+// that have capacity, slowest first, until all ranks are placed.
 func (c *Chooser) speedLossOf(members []int) (l speedLoss) {
 	if c.Attribute != ProcSpeed {
 		members = slices.Clone(members)

@@ -25,7 +25,7 @@ import (
 //	construct.0123456789abcdef:k0/0                 all ranks of a group, to form a PMIx group
 //	otherjobs.0123456789abcdef:k0/0                 all ranks of a group, to connect to another job
 //
-// Each fence has exactly one text. Numbers have no leading zeros.
+// Each fence has exactly one text form. Numbers have no leading zeros.
 type ID struct {
 	Kind    Kind
 	Members Members

@@ -102,7 +102,7 @@ func (c *Conversation) handleRequest(line []byte) {
 	req.handle(c)
 }
 
-// refuse sends the reply that a request has failed. reason must match [a-z0-9_]*.
+// refuse replies with an error, because a request has failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(answer, reason string) {
 	c.AppendReply("cmd=" + answer + " rc=-1 msg=" + reason + "\n")
 }

@@ -156,7 +156,7 @@ func (c *Conversation) replyOK() {
 	c.endReply()
 }
 
-// refuse sends the reply that a request has failed. reason must match [a-z0-9_]*.
+// refuse replies with an error, because a request has failed. reason must match [a-z0-9_]*.
 func (c *Conversation) refuse(rc int, reason string) {
 	c.beginReply(rc)
 	c.AppendReply("errmsg=" + reason + ";")

@@ -249,5 +249,5 @@ func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	return d, nil
 }
 
-// errBadName is returned for a published value that is not in the encoding of appendDatum.
+// errBadName is returned for a published value that is not encoded as appendDatum encodes values.
 var errBadName = errors.New("the value of the name cannot be decoded")

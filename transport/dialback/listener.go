@@ -291,7 +291,7 @@ func (d *Listener) checkExpected(host string) (refusal string) {
 }
 
 // leftBeforeProof is the reason for rejecting a connection that the other side has closed before sending a proof. A
-// helper closes a connection if it has connected by another address.
+// helper closes a connection if it has already connected at another address.
 const leftBeforeProof = "gone"
 
 // noProofReason returns why the other side has not sent a valid proof. err is the error of the handshake.
