@@ -131,9 +131,9 @@ type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) Fields(*Codec) {}
 
-// Ping has no reply. In the queue, a Ping of mpiexec shows the helper that mpiexec still waits and is not
-// stopped, because a stopped mpiexec must not block the other requests. A helper sends a Ping so that it
-// notices a dead connection.
+// Ping has no reply. In the queue, a Ping from mpiexec shows the helper that mpiexec still waits and is not stopped,
+// because a stopped mpiexec must not block the other requests. A helper sends a Ping so that it notices a dead
+// connection.
 type Ping struct{}
 
 func (m *Ping) Fields(*Codec) {}

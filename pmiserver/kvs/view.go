@@ -55,8 +55,9 @@ func (v *View) Put(key, value []byte) bool {
 	return true
 }
 
-// TakeForFence returns the pairs that the rank has put since the last fence, as a blob, and removes them from
-// the view's unsent pairs. When the fence is over, the caller must pass cost to Store.SubtractPending.
+// TakeForFence returns the pairs that the rank has put since the last fence, as a blob, and removes them from the
+// view's unsent pairs. cost is the number of bytes that Put has counted for these pairs. When the fence is over, the
+// caller must pass cost to Store.SubtractPending.
 func (v *View) TakeForFence() (blob []byte, cost int) {
 	blob, cost = appendPairs(nil, v.unsent), v.bytes
 	*v = View{Store: v.Store, inFence: v.unsent, epoch: v.Store.Epoch()}
