@@ -111,8 +111,8 @@ func (j *eventWriter) writeQueue() {
 	_, j.err = j.w.Write(bytes.Join(lines, nil))
 }
 
-// close writes the remaining events and returns the first error of writing. If limited is true, it waits for a slow
-// reader for at most flushTimeout. Otherwise it waits without limit.
+// close writes the remaining events and returns the first write error. If limited is true, it waits for a slow reader
+// for at most flushTimeout. Otherwise it waits without limit.
 func (j *eventWriter) close(limited bool) error {
 	j.mu.Lock()
 	j.closed = true

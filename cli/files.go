@@ -64,8 +64,8 @@ func isWorldWritable(name string, links int) bool {
 // 10,000 nodes is much smaller.
 const maxTextFile = 128 << 20
 
-// A userFiles opens files that the user names. It checks the owner after it has opened the file, because the name could
-// refer to a different file by the time of opening.
+// A userFiles opens files that the user names. It checks the owner of a file after opening it. If it checked the name
+// first, the name could refer to a different file by the time it is opened.
 type userFiles struct {
 	in        io.Reader        // standard input, named "-"
 	environ   []string         // HOME is where copyAdvice puts a copy

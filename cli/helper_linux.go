@@ -179,8 +179,8 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	return conn, nil
 }
 
-// dialWithSecret connects to mpiexec as the helper of host. It is used for starters that pass no input, so
-// the token comes from elsewhere (rule RM-38). Its standard error is in the files of the batch job.
+// dialWithSecret connects to mpiexec as the helper of host. It is used for starters that pass no input, so the token
+// comes from elsewhere (rule RM-38). The helper's standard error goes to the output files of the batch job.
 func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
 	conn, err := dialback.DialBack(context.Background(), token.WithSecret(os.Getenv(token.Secret)), host, netip.Addr{})
 	if err != nil {

@@ -409,7 +409,7 @@ func detectPMI(app job.App, environ []string) job.PMIOffer {
 // guardArgs returns the arguments of the guard process for a job whose helper runs inside mpiexec. It returns nil if
 // the helper must be a separate process. This is necessary for these jobs:
 //   - a job on another node or on several nodes;
-//   - a job that may wait: a helper inside mpiexec would be stopped together with it, and keep its ticket;
+//   - a job that may wait: a helper inside mpiexec would be stopped together with mpiexec, and keep its ticket;
 //   - a job with a checkpoint command: a helper inside mpiexec treats all children of mpiexec as its own and waits for
 //     them.
 func guardArgs(req job.Request) []string {

@@ -199,8 +199,8 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	return req, notes, nil
 }
 
-// startSaving writes the job to its file, now and whenever an attempt (one run of all ranks) begins. The
-// caller must call ended with the result of the run. ended writes the file a last time (rule SV-19).
+// startSaving writes the job to its file, now and whenever an attempt (one run of all ranks) begins. The caller must
+// call ended with the result of the run. ended writes the file one last time (rule SV-19).
 func (c *invocation) startSaving(ctx context.Context) (ended func(job.Result, error), err error) {
 	if c.saved == nil && c.line.Job.SaveJob == "" {
 		return func(job.Result, error) {}, nil

@@ -362,8 +362,8 @@ func (l *attemptLoop) jobStart() time.Time {
 	return l.began.Add(l.env.StopTimes.Total() - l.stopsCounted)
 }
 
-// withinJobTime returns a context that ends when the job's time limit has passed (rule SV-11). Pauses between
-// attempts count.
+// withinJobTime returns a context that ends when the job's time limit has passed (rule SV-11). Pauses between attempts
+// count towards the limit.
 func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	limit := l.request.TimeLimits.Run
 	if limit == 0 || l.began.IsZero() {

@@ -48,7 +48,7 @@ func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 	}
 }
 
-// reportSuspension sends the Observer an event that a user has suspended or resumed the job.
+// reportSuspension sends the Observer an event which reports that a user has suspended or resumed the job.
 func (j *Job) reportSuspension(a hold.TellNodes) {
 	event := job.AttemptEvent{Event: "resume", Seconds: a.HeldFor.Seconds()}
 	if a.On {

@@ -92,7 +92,7 @@ func newJob(env Env) *Job {
 	return f
 }
 
-// newPMIxToken returns a random secret. PMIx servers recognize the ranks of a job by it (rule PMIX-19).
+// newPMIxToken returns a random secret. PMIx servers use it to recognize the ranks of a job (rule PMIX-19).
 func newPMIxToken() string {
 	var secret [8]byte
 	rand.Read(secret[:]) // never fails

@@ -17,7 +17,7 @@ A host that was reached through a batch system may disappear without closing its
 	                               <------ running, ... --------
 */
 
-// silenceCheckDue is the event of the timer after which checkSilentNodes is called.
+// silenceCheckDue is an event that a timer sends. Its handler calls checkSilentNodes.
 type silenceCheckDue struct{}
 
 // batchStateRead is an event that reports the state, according to the batch system, of the batch job in which mpiexec

@@ -102,8 +102,7 @@ func (t *JobTable) Man(version string) string {
 	return b.String()
 }
 
-// Complete returns the texts that may replace the last of words, which are a command line up to the
-// cursor.
+// Complete returns the texts that may replace the last element of words. words is a command line up to the cursor.
 func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	var before []string // the words that are no options

@@ -99,8 +99,8 @@ func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (str
 	return apps, nil
 }
 
-// If isGiven is true, refuseOption records an error which says that the option is not allowed in a -configfile. isGiven
-// says whether the file contains the option.
+// refuseOption records an error which says that the option is not allowed in a -configfile. It does nothing if isGiven
+// is false, which means that the file does not contain the option.
 func (s *scannedApp) refuseOption(option string, isGiven bool) {
 	if isGiven {
 		s.errs = append(s.errs, &usererr.Error{Text: "-" + option + " cannot be used in a file of options", Remedy: "give the option on the command line"})
@@ -113,8 +113,8 @@ type logicalLine struct {
 	words  []string
 }
 
-// logicalLines iterates over the lines of a file that are not empty. It yields each line split into words as
-// a shell does, or the error of a line. A comment begins with # at the start of a word.
+// logicalLines iterates over the lines of a file that are not empty. It yields each line split into words as a shell
+// does, or an error if the line is invalid. A comment begins with # at the start of a word.
 func logicalLines(text string) func(yield func(logicalLine, error) bool) {
 	return func(yield func(logicalLine, error) bool) {
 		joined, first, number := "", 0, 0

@@ -231,8 +231,8 @@ func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	return hosts
 }
 
-// In a heterogeneous job, confineToGroups restricts an app context to the hosts of the groups that it names. Without
-// -n, the app context gets as many ranks as these groups have tasks.
+// confineToGroups restricts an app context of a heterogeneous job to the hosts of the groups that it names. Without -n,
+// the app context gets as many ranks as these groups have tasks.
 func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppContext) error {
 	if s.HetGroup == "" || w.Allocation == nil {
 		return nil

@@ -111,8 +111,8 @@ const (
 
 // LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills ranks and
 // mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time that it reports, or else
-// its documented default. A userDelay of 0 means that the option is not given. LimitGrace asks the batch system, with
-// run, only if the request has a long grace period. It returns the limit, or 0 if there is none.
+// its documented default. A userDelay of 0 means that the option is not given. LimitGrace asks the batch system, by
+// calling run, only if the request has a long grace period. It returns the limit, or 0 if there is none.
 func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
 	wait := userDelay
 	switch {
@@ -132,8 +132,8 @@ func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.
 	return most, nil
 }
 
-// killDelay returns the batch system's time between SIGTERM and SIGKILL, or 0 if it is unknown. It asks the
-// batch system, with run, only if wantedDelay is more than defaultKillGrace.
+// killDelay returns the batch system's time between SIGTERM and SIGKILL, or 0 if it is unknown. It asks the batch
+// system, by calling run, only if wantedDelay is more than defaultKillGrace.
 func killDelay(s *batch.System, wantedDelay time.Duration, run batch.Run) time.Duration {
 	switch {
 	case s == nil: // the hosts are those of a file

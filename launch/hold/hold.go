@@ -37,8 +37,8 @@ type State struct {
 
 // These are the actions that Add, Remove and End return. The caller carries them out.
 type (
-	// TellNodes is the action of telling all nodes that a reason to stop ranks was added (On is true) or
-	// removed (On is false). HeldFor is the time for which the reason has lasted when it is removed.
+	// TellNodes is the action of telling all nodes that a reason to stop ranks was added (On is true) or removed (On is
+	// false). For a removed reason, HeldFor is how long it lasted.
 	TellNodes struct {
 		Why     job.Hold
 		On      bool
@@ -53,8 +53,8 @@ type (
 // An Action is one of the action types above.
 type Action any
 
-// Add adds a reason to stop the ranks. It does nothing if there is already the same reason. While the job is
-// ending, it ignores all reasons except mpiexec's own.
+// Add adds a reason to stop the ranks. It does nothing if the set already contains the reason. While the job is ending,
+// it ignores all reasons except mpiexec's own.
 func (s *State) Add(reason job.Hold, now time.Time) []Action {
 	if s.Has(reason) || s.ended && reason != job.HoldLauncherStopped {
 		return nil

@@ -19,7 +19,7 @@ func (s NoAnswerError) Error() string {
 	return fmt.Sprintf("mpiexec on the host was started, but did not answer within %g s", s.Limit.Seconds())
 }
 
-// Code returns the error code in JSON output.
+// Code returns the error code for JSON output.
 func (s NoAnswerError) Code() string { return "silent" }
 
 // A ViolationError is returned for a host whose helper has violated the protocol before the ranks started.

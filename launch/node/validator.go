@@ -208,9 +208,9 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 	return m, nil
 }
 
-// unlessByeSent returns violation, or nil if it may be due to Bye. After Bye the validator no longer records sent
-// messages, so it may mistake a correct m for a violation. In that case only a message that arrives too late is an
-// error.
+// unlessByeSent returns violation, or nil if the violation may only be a consequence of Bye. After Bye the validator no
+// longer records sent messages, so it may mistake a correct m for a violation. In that case only a message that arrives
+// too late is an error.
 func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -227,7 +227,7 @@ func Violationf(format string, args ...any) error {
 	return wire.Violation(fmt.Sprintf(format, args...))
 }
 
-// ErrNotAsked is the violation of a helper that sends a reply without a request.
+// ErrNotAsked is the violation for a helper that sends a reply without a request.
 var ErrNotAsked = wire.Violation("the host sent a reply to which there was no request")
 
 var errTooMuch = wire.Violation("the host sent more output than mpiexec allowed")
@@ -285,7 +285,7 @@ func (v *Validator) LimitRate(rate *RateLimit, perSecond int, m wire.Message) wi
 	return rate.allow(v.now(), perSecond, m)
 }
 
-// maxLogRate is how many lines of a helper's log mpiexec accepts each second.
+// maxLogRate is the maximum number of lines of a helper's log that mpiexec accepts each second.
 const maxLogRate = 200
 
 // CheckStarted returns a violation if no group was started on the node. m is the helper's message.

@@ -72,8 +72,8 @@ func (o requestTable) abandonGroup(group string) {
 	}
 }
 
-// maxControlRate is how many ControlRequests a node may send each second. Its helper forwards one at a
-// time for each authorized user.
+// maxControlRate is the maximum number of ControlRequests that a node may send each second. Its helper forwards one at
+// a time for each authorized user.
 const maxControlRate = 100
 
 // checkControl checks a user's request to the job (survive.md SV-25). The node must run ranks of the job, or have run
@@ -109,8 +109,8 @@ type RankRequests struct {
 // maxUnanswered is the maximum number of requests without a reply that CheckRankRequest allows.
 const maxUnanswered = 64
 
-// CheckNext checks the ID of a rank's request. It returns a violation unless the ID is higher than the last
-// one and fewer than limit requests have no reply. kind names the requests in the message.
+// CheckNext checks the ID of a rank's request. It returns a violation unless the ID is higher than the last one and
+// fewer than limit requests have no reply. kind names the requests in the text of the violation.
 func (r *RankRequests) CheckNext(m wire.Message, id, limit int, kind string) error {
 	switch {
 	case id <= r.lastID:

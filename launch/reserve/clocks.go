@@ -8,9 +8,9 @@ import (
 	"remshell/plan"
 )
 
-// A clockRange says how far a node's clock is ahead of the clock of mpiexec's machine. The difference is
-// between least and most, because the node's reply takes some time. A negative value means that the node's
-// clock is behind.
+// A clockRange says how far a node's clock is ahead of the clock of mpiexec's machine. The exact difference is unknown,
+// because the node's reply takes some time. It is between least and most. A negative value means that the node's clock
+// is behind.
 type clockRange struct{ least, most time.Duration }
 
 // clockDifference returns the nodes whose clocks differ most, and the least possible difference between these

@@ -89,8 +89,7 @@ type SignalWatch struct {
 	handler func(syscall.Signal)
 }
 
-// WatchSignals starts to handle the signals from env.Signals. It calls cancel when a signal arrives that ends
-// the job.
+// WatchSignals starts to handle the signals from env.Signals. It calls cancel when a signal that ends the job arrives.
 func WatchSignals(env Env, cancel context.CancelCauseFunc) *SignalWatch {
 	w := &SignalWatch{env: env, cancel: cancel}
 	go func() {

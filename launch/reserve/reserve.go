@@ -299,8 +299,8 @@ func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.
 	return p, startBy, r.queue.EnqueueFailed(ctx, err)
 }
 
-// withinLimit returns a context that ends when the start timeout has passed. Its cause is then lateCause. It
-// also stores the time limit in r.limit, until the returned function is called.
+// withinLimit returns a context that ends when the start timeout has passed. The cause of the context is then
+// lateCause. withinLimit also stores the time limit in r.limit, until the returned function is called.
 func (r *reservation) withinLimit(ctx context.Context, lateCause error) (context.Context, context.CancelFunc) {
 	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), lateCause)
 	r.limit = limit

@@ -112,7 +112,7 @@ func (p *Printer) Close() {
 // Done returns a channel that is closed after Close, when everything has been written.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns the error since which the terminal can no longer be written to, or nil.
+// WriteError returns the error after which the terminal can no longer be written to, or nil if there was none.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

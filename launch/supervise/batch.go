@@ -32,8 +32,8 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the job ends because a rank was killed inside a batch job just now, so that the batch
-// system may have done it. A batch system kills the processes of a step one after the other; Slurm begins with the
+// killedByBatch reports whether the job ends because a rank has just been killed inside a batch job, so that the batch
+// system may have killed it. A batch system kills the processes of a step one after the other; Slurm begins with the
 // youngest. For that reason a helper may report the end of its rank and die before it can report more. If there is
 // another explanation for the exit, such as lack of memory, it returns false.
 func (s *State) killedByBatch(now time.Time) bool {
