@@ -117,9 +117,9 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 }
 
 // countDenials records how many processes the kernel has killed for lack of memory, and how many forks it has denied,
-// before the ranks run. Counting for the whole machine takes 0.1 ms, so that part is done only if running is true, when
-// the ranks have run for a second. The reaper receives the counts, too, because a killed helper cannot report why it
-// was killed.
+// before the ranks run. Counting for the whole machine takes 0.1 ms, so countDenials does that only if running is true,
+// when the ranks have run for a second. The reaper receives the counts, too, because a killed helper cannot report why
+// it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

@@ -27,7 +27,7 @@ const (
 )
 
 /*
-RunReaper runs the helper as a child, outlives it, and ends the processes that it leaves.
+RunReaper runs the helper as a child, outlives it, and ends the processes that the helper leaves.
 
 	sshd --- sh, then reaper (subreaper) --- helper (subreaper) --- ranks --- ...
 	                     '<------- orphans of a killed helper ------------'

@@ -78,8 +78,8 @@ func parentDir(configured string, environ []string) string {
 	return "/tmp"
 }
 
-// make makes the folder for temporary files, unless it exists. A helper that runs inside mpiexec first starts
-// its guard, a process that removes the folder if mpiexec is killed.
+// make makes the folder for temporary files, unless it exists. A helper that runs inside mpiexec first starts its
+// guard, a process that removes the folder if mpiexec is killed. make returns an error if the folder cannot be made.
 func (n *nodeFolder) make() *rank.Error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -83,9 +83,9 @@ func (t *staging) reportResult(f *folder, failed *rank.Error) {
 	t.session.Send(&StageResult{})
 }
 
-// showTo makes the staged files available to the ranks of a group that are about to start. A helper that runs
-// inside mpiexec makes links to the files. The helper's guard, a process beside mpiexec, removes the links if
-// mpiexec is killed.
+// showTo makes the staged files available to the ranks of a group that are about to start. A helper that runs inside
+// mpiexec makes links to the files. The helper's guard, a process beside mpiexec, removes the links if mpiexec is
+// killed. showTo returns an error if the ranks cannot use the files.
 func (t *staging) showTo(g *helper.Group) *rank.Error {
 	if t == nil {
 		return nil

@@ -36,9 +36,9 @@ func (w *Worker) watchClaims(m *wire.WatchClaims) {
 	}()
 }
 
-// WatchJobs calls changed with all claims of the node, now and whenever they change, until the session ends.
-// Claims that cannot be read are missing. If it can no longer watch the claims, it calls failed. Both are
-// called on another goroutine.
+// WatchJobs calls changed with all claims of the node, now and whenever they change, until the session ends. Claims
+// that cannot be read are left out. If WatchJobs can no longer watch the claims, it calls failed. It calls both
+// functions on another goroutine.
 func (w *Worker) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
 	w.runTask(func() {
 		dir, err := w.openLedger(ledger)

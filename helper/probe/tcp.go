@@ -57,8 +57,8 @@ func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	return false
 }
 
-// parseProcAddr parses an ADDRESS:PORT in the form of /proc/net/tcp. Both parts are hexadecimal. The address
-// consists of 32-bit words in the machine's byte order.
+// parseProcAddr parses an ADDRESS:PORT in the form of /proc/net/tcp. It returns false if text is not of this form. Both
+// parts are hexadecimal. The address consists of 32-bit words in the machine's byte order.
 func parseProcAddr(text string) (netip.AddrPort, bool) {
 	addr, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(addr)

@@ -91,8 +91,8 @@ func (r Rlimit) setError(reason string) *Error {
 	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
 }
 
-// applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then
-// it lets the process continue. If a limit cannot be set, it kills the process.
+// applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it lets
+// the process continue. If a limit cannot be set, it kills the process and returns an error.
 func (c KernelLimits) applyTo(pid int) *Error {
 	if len(c) == 0 {
 		return nil

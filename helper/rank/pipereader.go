@@ -59,9 +59,9 @@ func (r *PipeReader) RankExited() {
 	r.File.SetReadDeadline(time.Unix(1, 0)) // wakes a waiting read
 }
 
-// ReadOnce waits for data and reads once. If the rank has ended and all its output has been read, it returns
-// ErrDrained if reportDrained is true; otherwise it waits for output of the rank's child processes. At the
-// end of the pipe it returns 0 and nil.
+// ReadOnce waits for data and reads once. Once the rank has ended and all its output has been read, the result depends
+// on reportDrained. If it is true, ReadOnce returns ErrDrained. If it is false, ReadOnce waits for output of the rank's
+// child processes. At the end of the pipe, ReadOnce returns 0 and nil.
 func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	if r.state.raw == nil {
 		if r.state.raw, err = r.File.SyscallConn(); err != nil {

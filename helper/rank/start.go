@@ -65,7 +65,8 @@ type Process struct {
 	CPUs, Mems  []int // as bound by the kernel; nil: not bound
 }
 
-// Start forks a process and executes the command. It must run on the ForkThread for which b was made.
+// Start forks a process and executes the command. It must run on the ForkThread for which b was made. The error says
+// why the process could not be started.
 func (c *Command) Start(b *Binder, limits []ForkLimit) (Process, *Error) {
 	cpus, err := b.bindCPUs(c.CPUs)
 	if err != nil {

@@ -14,7 +14,7 @@ const (
 	maxMaps  = 16 << 20
 )
 
-// parseNumber parses a number from 0 to the largest int64.
+// parseNumber parses a number from 0 to the largest int64. It returns false if text is not such a number.
 func parseNumber(text string, base int) (int64, bool) {
 	n, err := strconv.ParseInt(text, base, 64)
 	return n, err == nil && n >= 0

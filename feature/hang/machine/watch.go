@@ -115,7 +115,7 @@ func (w *Watch) quietSince() (since time.Time, quiet bool) {
 }
 
 // NextReading reports whether the stacks must be read now. If not, next is the time at which NextReading must be called
-// again, or the zero time if that is after the next change.
+// again. If next is the zero time, NextReading must be called again after the next change.
 func (w *Watch) NextReading(now time.Time) (read bool, next time.Time) {
 	since, quiet := w.quietSince()
 	if !quiet || w.reading {
