@@ -59,8 +59,8 @@ func gatherStacks(targets []target, deadline time.Time) gathered {
 	}, func() gathered { return gathered{report: describeAll(targets)} })
 }
 
-// inTime calls read and returns its result. If read takes longer than limit, inTime calls instead and returns that
-// result, and read continues in the background.
+// inTime calls read and returns its result. If read takes longer than limit, inTime returns the result of the function
+// instead, and read continues in the background.
 func inTime[T any](limit time.Duration, read, instead func() T) T {
 	done := make(chan T, 1)
 	go func() { done <- read() }()
