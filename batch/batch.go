@@ -202,8 +202,8 @@ func RankVariables() (patterns []string) {
 	return patterns
 }
 
-// MemoryOptions returns a text that lists, for each batch system, the option that requests more memory: "Grid
-// Engine: -l h_vmem=1G".
+// MemoryOptions returns a string that lists, for each batch system, the option that requests more memory: "Grid Engine:
+// -l h_vmem=1G".
 func MemoryOptions() string {
 	var options []string
 	for _, s := range Systems {

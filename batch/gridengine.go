@@ -133,7 +133,7 @@ type jobsOfSGE struct {
 	} `xml:"queue_info>job_list"`
 }
 
-// sgeState returns the state of a Grid Engine job from the state letters in the output of qstat: r is running, t is
+// sgeState determines the state of a Grid Engine job from the state letters in the output of qstat: r is running, t is
 // starting, d is being deleted, and S, s and T are suspended.
 func sgeState(run Run, job string) State {
 	text, err := run("qstat", "-xml")

@@ -31,11 +31,11 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// pieces holds texts about hosts, by the index of the host. The texts of a host are joined only once, at the end,
+// pieces holds strings about hosts, by the index of the host. The strings of a host are joined only once, at the end,
 // so that time and memory for a long file stay linear.
 type pieces map[int][]string
 
-// add adds a text about host i. It ignores an empty text.
+// add adds a string about host i. It ignores an empty string.
 func (p *pieces) add(i int, piece string) {
 	if piece == "" {
 		return
@@ -46,7 +46,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns first, followed by all texts about host i.
+// behind returns first, followed by all strings about host i.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -58,7 +58,7 @@ func (p pieces) behind(first string, i int) string {
 	return first + "," + more
 }
 
-// all returns the hosts of the list, each with all texts that were collected for it.
+// all returns the hosts of the list, each with all strings that were collected for it.
 func (l *list) all() []Host {
 	for i := range l.hosts {
 		h := &l.hosts[i]

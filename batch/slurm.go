@@ -99,7 +99,7 @@ func terminal(w Inputs) bool {
 }
 
 // slurmCopies returns how many copies of mpiexec srun has started, such as "3 times", and the command line of srun for
-// a message, such as "srun -n 3". It returns empty texts if srun has started only one copy. An mpiexec that is a rank
+// a message, such as "srun -n 3". It returns empty strings if srun has started only one copy. An mpiexec that is a rank
 // of another mpiexec has no SLURM_PROCID, so it does not count as a copy.
 func slurmCopies(w Inputs) (times, starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
@@ -323,8 +323,8 @@ var srunNoisePatterns = []string{
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",
 }
 
-// srunMemoryPatterns lists texts by which Slurm reports a lack of memory. When memory has run out, Slurm also cancels
-// the step and reports the cancellation.
+// srunMemoryPatterns lists strings with which Slurm reports a lack of memory. When memory has run out, Slurm also
+// cancels the step and reports the cancellation.
 var srunMemoryPatterns = []string{"oom_kill event", "oom-kill event", "exceeded memory limit", "memory limit exceeded", "Exceeded job memory limit",
 	"Exceeded step memory limit", "Out Of Memory", "out of memory: "}
 

@@ -109,7 +109,7 @@ func (c Call) commandLine(arguments ...string) []string {
 	return slices.Concat([]string{c.Program}, arguments, c.ExtraArgs, []string{Shell})
 }
 
-// An ErrorPattern is a text that a starter prints before it fails, with the meaning of that text.
+// An ErrorPattern is a string that a starter prints before it fails, with the meaning of that string.
 type ErrorPattern struct {
 	Pattern string // part of the output, in lower case
 	Busy    bool   // the batch system is busy: another try may succeed
@@ -153,7 +153,7 @@ func (s *Starter) Diagnose(stderr string, exit int) ErrorPattern {
 // maxShown is the maximum length in bytes of a line that is quoted in a message.
 const maxShown = 200
 
-// lastOf returns the last line of a program's standard error that contains none of the texts in ignored. It removes
+// lastOf returns the last line of a program's standard error that contains none of the strings in ignored. It removes
 // the prefixes from the start of that line.
 func lastOf(stderr string, ignored, prefixes []string) string {
 	last := ""
