@@ -45,7 +45,7 @@ var nodeFileKeys = []string{"runJobs", "users", "user", "groups", "group", "maxp
 // limits apply in addition to the job's own limits. Like NodeFile, the file must belong to root.
 const LimitsFile = "/etc/remshell/limits.toml"
 
-// LoadLimits parses the text of a LimitsFile. The lines have the form NAME = value, as in [limits] of a cluster
+// LoadLimits parses the contents of a LimitsFile. The lines have the form NAME = value, as in [limits] of a cluster
 // file (rule RM-55). The returned error joins one *Error for each mistake.
 func LoadLimits(name, text string) (limits.Map, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
@@ -71,7 +71,7 @@ func LoadLimits(name, text string) (limits.Map, error) {
 	return bounds, errors.Join(r.errs...)
 }
 
-// LoadAdminRules parses the text of a NodeFile. The returned error joins one *Error for each mistake.
+// LoadAdminRules parses the contents of a NodeFile. The returned error joins one *Error for each mistake.
 func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	l := scanKeyLines(text)

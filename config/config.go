@@ -99,7 +99,7 @@ type clusterFile struct {
 	NodeAllocationPolicy                                             any
 }
 
-// Load parses the text of a cluster file. name is the name of the file for messages. The returned error joins one
+// Load parses the contents of a cluster file. name is the name of the file for messages. The returned error joins one
 // *Error for each mistake.
 func Load(name, text string, ids IDs) (*Cluster, error) {
 	text = strings.TrimPrefix(text, "\ufeff")

@@ -69,7 +69,7 @@ func (r *reader) readClusterSets(f *clusterFile, kinds nodeset.Kinds) {
 	t.reportUnknownKeys(nodeSetKeys...)
 }
 
-// readClassSets reads the default node-set request of a class. value is a text or a table.
+// readClassSets reads the default node-set request of a class. value is a string or a table.
 func (r *reader) readClassSets(name, key string, line int, value any, kinds nodeset.Kinds) nodeset.Level {
 	text, is := value.(string)
 	if is {
@@ -178,8 +178,8 @@ func wordErrorText(err error) string {
 	return err.Error()
 }
 
-// attributeKinds returns the kinds (text or number) of all attributes of nodes. It adds an error for an attribute
-// that is a text on one node and a number on another.
+// attributeKinds returns the kinds (text or number) of all attributes of nodes. It adds an error for an attribute whose
+// value is text on one node and a number on another.
 func (r *reader) attributeKinds() nodeset.Kinds {
 	numbers, texts := make(map[string]string), make(map[string]string) // nodes by attribute
 	for _, n := range r.cluster.Nodes {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// ParaStationText is a text that says how to write the contents of ParaStation's configuration file as a cluster
+// ParaStationText is a message that says how to write the contents of ParaStation's configuration file as a cluster
 // file.
 const ParaStationText = "is a parastation.conf; in a cluster file write for each node [[node]] with name and id, and hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap, allowUserMap as there, with lists in brackets; PSINodesSort stands above them"
 

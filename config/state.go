@@ -63,7 +63,7 @@ const stateHead = `# Settings of this node at run time. mpijob drain, undrain, a
 # node.toml holds, too: nothing here allows what it forbids.
 `
 
-// LoadState parses the text of a StateFile. The returned error joins one *Error for each mistake.
+// LoadState parses the contents of a StateFile. The returned error joins one *Error for each mistake.
 func LoadState(name, text string) (s job.NodeSettings, err error) {
 	r := &reader{name: name, lines: scanKeyLines(text), text: text}
 	entries := make(map[string]any)
@@ -88,8 +88,8 @@ func LoadState(name, text string) (s job.NodeSettings, err error) {
 	return s, nil
 }
 
-// FormatState returns the text of a StateFile with the settings s. It returns "" if no setting is set. LoadState
-// converts the text back to the same settings.
+// FormatState returns the contents of a StateFile with the settings s. It returns "" if no setting is set. LoadState
+// converts the contents back to the same settings.
 func FormatState(s job.NodeSettings) string {
 	var b strings.Builder
 	for _, table := range stateTables {
