@@ -92,7 +92,7 @@ func (r Report) hostRows() []hostRow {
 	return rows
 }
 
-// loginText returns a text about how long logins took. It returns "" if there were no logins.
+// loginText returns a note on how long logins took. It returns "" if there were no logins.
 func (r hostRow) loginText() string {
 	from, to := fmt.Sprintf("%.2f", r.minLogin.Seconds()), fmt.Sprintf("%.2f", r.maxLogin.Seconds())
 	switch {
@@ -104,7 +104,7 @@ func (r hostRow) loginText() string {
 	return ", login in " + from + " to " + to + " s"
 }
 
-// describeHost returns a text about a host's properties, such as its CPUs.
+// describeHost returns a description of a host's properties, such as its CPUs.
 func describeHost(c job.HostDiagnosis) string {
 	if c.Failure.Text != "" {
 		return "cannot be used"
@@ -147,7 +147,7 @@ func describeHost(c job.HostDiagnosis) string {
 	return strings.Join(parts, ", ")
 }
 
-// describeCPUs returns a text with the number of cores and, if it is larger, the number of hardware threads.
+// describeCPUs returns a string with the number of cores and, if it is larger, the number of hardware threads.
 func describeCPUs(c job.HostDiagnosis) string {
 	cores, threads := len(c.Probe.Topology.Cores), 0
 	for _, core := range c.Probe.Topology.Cores {
