@@ -63,7 +63,7 @@ func DryRun(v JobView) string {
 	return s.String()
 }
 
-// paragraphs collects a text of several paragraphs. Each paragraph begins with a label.
+// paragraphs collects text that consists of several paragraphs. Each paragraph begins with a label.
 type paragraphs struct{ strings.Builder }
 
 // addParagraph adds a paragraph with a label. It adds nothing if text is empty.
@@ -263,8 +263,8 @@ func formatHostVariables(nodes []job.NodeDef) string {
 	return b.String()
 }
 
-// ownAssignments divides assignments of environment variables. added contains the assignments that are not in environ,
-// the launcher's environment. copied is the number of all other assignments.
+// ownAssignments divides assignments of environment variables into two groups. added contains the assignments that are
+// not in environ, the launcher's environment. copied is the number of all other assignments.
 func ownAssignments(assignments, environ []string) (added []string, copied int) {
 	inEnviron := make(map[string]bool, len(environ))
 	for _, assignment := range environ {

@@ -31,8 +31,7 @@ func EscapeField(field string) string { return escape(field, maxField) }
 // EscapeUncut is like EscapeSentence, but does not limit the length. It is for transcripts.
 func EscapeUncut(line string) string { return escape(line, math.MaxInt) }
 
-// EscapeLines applies EscapeSentence to each line of a text. The line breaks of the text must come from
-// mpiexec itself.
+// EscapeLines applies EscapeSentence to each line of text. The line breaks of the text must come from mpiexec itself.
 func EscapeLines(text string) string {
 	if isPrintable(text, len(text)) {
 		return text

@@ -110,7 +110,7 @@ func (e jobExtent) cells() []string {
 // extentColumns are the column names for a jobExtent. A table contains only the columns in which some row has a value.
 var extentColumns = []string{"DEPTH", "SHAPE", "SET"}
 
-// text returns the depth and shape of a job as a text that is printed after the number of ranks.
+// text returns a string with the depth and shape of a job, which is printed after the number of ranks.
 func (e jobExtent) text() (text string) {
 	if e.Depth > 0 {
 		text += fmt.Sprintf(", depth %d", e.Depth)
@@ -121,7 +121,7 @@ func (e jobExtent) text() (text string) {
 	return text
 }
 
-// numberUnlessZero returns n as text, or "" if n is 0.
+// numberUnlessZero returns n as a string, or "" if n is 0.
 func numberUnlessZero(n int) string {
 	if n == 0 {
 		return ""
@@ -493,7 +493,7 @@ func (l Ledger) queueRows() []queueRow {
 	return waiters
 }
 
-// setText returns a text that names the node set of the request, such as ", for node set switchA". It returns "" if
+// setText returns a string that names the node set of the request, such as ", for node set switchA". It returns "" if
 // the request names no node set.
 func (w queueRow) setText() string {
 	if w.NodeSet == "" {

@@ -156,7 +156,7 @@ func Hosts(v JobView) string {
 	return lines.String()
 }
 
-// A hostGroup holds the texts of one line about candidate hosts that look the same.
+// A hostGroup holds the cells of one line about candidate hosts that look the same.
 type hostGroup struct{ names, size, origin, route string }
 
 // hostGroups groups the candidate hosts of the request that look the same. Groups are in the order of their first

@@ -134,7 +134,7 @@ func distinctValues(cores []pin.Core, valueOf func(pin.Core) int) []int {
 	return numbers
 }
 
-// formatSize returns a text with the number of cores and the number of their threads.
+// formatSize returns a string with the number of cores and the number of their threads.
 func formatSize(cores []pin.Core) string {
 	threads := distinctValues(cores, func(c pin.Core) int { return len(c.CPUs) + len(c.Unusable) })
 	total := 0
