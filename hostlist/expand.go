@@ -68,7 +68,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 	return names, nil
 }
 
-// expandGroup returns the texts to which one pair of brackets expands.
+// expandGroup returns the strings to which one pair of brackets expands.
 func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	var all []string
 	for start <= limit {
@@ -87,7 +87,7 @@ func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	return all, nil
 }
 
-// expandItem returns the texts to which one item between commas expands. An item is a number, a word, or a range with
+// expandItem returns the strings to which one item between commas expands. An item is a number, a word, or a range with
 // an optional step: 20, a, 0-10/2.
 func (c *cursor) expandItem(start, end int) ([]string, error) {
 	word := c.text[start:end]

@@ -8,8 +8,8 @@ import (
 )
 
 // Fold formats a set of hosts for people, as in "login,node[03-17,20]". It sorts names naturally (node2 before node10),
-// drops duplicates, and folds consecutive numbers into ranges. Equal sets have equal texts. Expand converts the text
-// back to the set.
+// drops duplicates, and folds consecutive numbers into ranges. The results for equal sets are equal. Expand converts
+// the result back to the set.
 func Fold(names []string) string {
 	sorted := slices.SortedFunc(slices.Values(names), compareNatural)
 	return FoldList(slices.Compact(sorted))

@@ -113,7 +113,7 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), check 
 func Expand(expr string) ([]string, error) { return ExpandUpTo(maxNames, expr) }
 
 // ExpandUpTo is like Expand, but returns an error if expr expands to more than limit names. It is used for text from
-// other programs, since a few bytes of such a text may expand to a million names.
+// other programs, since a few bytes may expand to a million names.
 func ExpandUpTo(limit int, expr string) ([]string, error) {
 	entries, err := parse(cursor{sourceLine: sourceLine{file: "host list", text: expr}, isList: true}, limit)
 	if err != nil {
@@ -185,7 +185,7 @@ func (p *parser) parseInclude(c cursor, end int, name string) {
 	p.parseFile(name, text, append(c.chain[:len(c.chain):len(c.chain)], name))
 }
 
-// readFile returns the text of a file. It removes a byte order mark at the start.
+// readFile returns the contents of a file. It removes a byte order mark at the start.
 func (p *parser) readFile(name string) (string, error) {
 	f, err := p.open(name)
 	if err != nil {
