@@ -25,7 +25,7 @@ func New(numbers ...int) Set {
 }
 
 // Parse parses a list of numbers and ranges, such as "0-3,8". Each number must be from 0 to limit. The result keeps the
-// order and duplicates of the text. An empty text stands for the empty list. The error names the faulty item.
+// order and duplicates of the text. An empty string stands for the empty list. The error names the faulty item.
 func Parse(text string, limit int) (list []int, err error) {
 	if text == "" {
 		return nil, nil
