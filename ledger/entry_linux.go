@@ -224,8 +224,7 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 // ranks to start on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
-// readText reads the text of the entry's file. It returns an error if the text does not begin with the name
-// of the file.
+// readText reads the contents of the entry's file. It returns an error if these do not begin with the name of the file.
 func (s *entry) readText(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]

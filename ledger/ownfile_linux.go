@@ -75,8 +75,8 @@ func (s *ownFile) create() (err error) {
 	return err
 }
 
-// write replaces the text of the file. If the old text was longer, write truncates the file after writing the new
-// text. Truncating the file first would make ext4 write the file to disk on closing (auto_da_alloc in ext4(5)),
+// write replaces the contents of the file. If the old contents were longer, write truncates the file after writing the
+// new contents. Truncating the file first would make ext4 write the file to disk on closing (auto_da_alloc in ext4(5)),
 // which takes milliseconds.
 func (s *ownFile) write(text []byte) error {
 	for at := 0; at < len(text); {

@@ -153,8 +153,8 @@ func encode(v any) ([]byte, error) {
 	return text, err
 }
 
-// decodeClaim decodes a claim from the text of a file with the given name and owner. It returns an error for any text
-// that this program cannot have written.
+// decodeClaim decodes a claim from the contents of a file with the given name and owner. It returns an error for any
+// contents that this program cannot have written.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
 	if err := decodeAs(name, owner, text, &c, func() (string, int) { return c.File, c.UID }); err != nil {
@@ -175,8 +175,8 @@ func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	return c.Claim, nil
 }
 
-// decodeTicket decodes a ticket from the text of a file with the given name and owner. The file name must
-// contain the ticket's number.
+// decodeTicket decodes a ticket from the contents of a file with the given name and owner. The file name must contain
+// the ticket's number.
 func decodeTicket(name string, owner int, text []byte) (Ticket, error) {
 	var t ticketText
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {
@@ -212,7 +212,7 @@ func nameFilePrefix(name []byte) string {
 	return kindName + hex.EncodeToString(sum[:8]) + "-"
 }
 
-// decodeName decodes a published name from the text of a file with the given name and owner.
+// decodeName decodes a published name from the contents of a file with the given name and owner.
 func decodeName(file string, owner int, text []byte) (Name, error) {
 	var n nameText
 	if err := decodeAs(file, owner, text, &n, func() (string, int) { return n.File, n.UID }); err != nil {
@@ -237,8 +237,8 @@ func checkName(n Name) error {
 	return checkID(n.Job)
 }
 
-// decodeAs decodes the text of a file into t. nameAndOwner then returns the file name and owner that t
-// contains. decodeAs returns an error unless these are name and owner.
+// decodeAs decodes the contents of a file into t. nameAndOwner then returns the file name and owner that t contains.
+// decodeAs returns an error unless these are name and owner.
 func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (file string, uid int)) error {
 	if err := json.Unmarshal(text, t); err != nil {
 		return err
@@ -370,8 +370,8 @@ func checkTime(t time.Time) error {
 	return nil
 }
 
-// truncate limits the length of a text from another user, and makes the text valid UTF-8. It does not remove
-// control characters, which format.EscapeSentence escapes when the text is printed (rule TRUST-28).
+// truncate limits the length of a string from another user, and makes the string valid UTF-8. It does not remove
+// control characters, which format.EscapeSentence escapes when the string is printed (rule TRUST-28).
 func truncate(s string) string {
 	if len(s) > maxLine {
 		s = s[:maxLine]
