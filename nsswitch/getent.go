@@ -66,8 +66,8 @@ func (c *limitedOutput) Write(p []byte) (int, error) {
 // nameTimeout is the maximum time to look up the name of a user for a message.
 const nameTimeout = 3 * time.Second
 
-// UserText returns a text about a user for messages. It is "user alice", or "uid 1007" if this machine has no name
-// for the user ID.
+// UserText returns a string that names a user in messages. It is "user alice", or "uid 1007" if this machine has no
+// name for the user ID.
 func UserText(uid int) string {
 	if a := LookupAccount(context.Background(), nameTimeout, uid); a.Name != "" {
 		return "user " + a.Name

@@ -33,7 +33,7 @@ func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 // An Account is the entry of a user in passwd(5). It is the zero Account if there is no such user.
 type Account struct{ Name, Home string }
 
-// ParseAccount returns the first account with this user ID in the text of a passwd file, or in the output of
+// ParseAccount returns the first account with this user ID in the contents of a passwd file, or in the output of
 // "getent passwd".
 func ParseAccount(passwd string, uid int) Account {
 	for line := range strings.Lines(passwd) {
