@@ -34,7 +34,7 @@ func (p CPURange) String() string {
 	return numbers
 }
 
-// A SpanError is an error about a part of a text: the bytes [From, To).
+// A SpanError is an error about a part of a string: the bytes [From, To).
 type SpanError struct {
 	From, To int
 	Reason   string
@@ -223,7 +223,7 @@ func foldNumbers(found []numberedCPUs) string {
 	return cmp.Or(idset.Text(numbers), "none")
 }
 
-// foldUpTo returns the numbers from 0 to n-1 as text, such as "0-7". If n is 0, it returns "none".
+// foldUpTo returns the numbers from 0 to n-1 as a string, such as "0-7". If n is 0, it returns "none".
 func foldUpTo(n int) string {
 	numbers := make([]int, n)
 	for i := range numbers {

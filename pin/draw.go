@@ -11,7 +11,7 @@ import (
 // marked cores are listed instead.
 const maxDrawnCores = 64
 
-// DescribeCPUs returns a text for people that says where some CPUs of a node are. cpus contains their kernel numbers in
+// DescribeCPUs returns a description for people of where some CPUs of a node are. cpus contains their kernel numbers in
 // ascending order. Examples:
 //
 //	package 0 core 3 [...B/....|..../....]
@@ -71,7 +71,7 @@ func (t Topology) DrawCores(cpus []int) string {
 	return b.String()
 }
 
-// coresWithCPU returns a text such as "0-3" with the numbers of the cores that have at least one of the CPUs. cores
+// coresWithCPU returns a string such as "0-3" with the numbers of the cores that have at least one of the CPUs. cores
 // contains the core numbers to check. It returns "." if no core has one of the CPUs.
 func (t Topology) coresWithCPU(cores, cpus []int) string {
 	mine := slices.DeleteFunc(slices.Clone(cores), func(c int) bool { return coverageOf(t.Cores[c], cpus) == coversNone })

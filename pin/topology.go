@@ -89,8 +89,7 @@ func (t Topology) AllUsable() Topology {
 // maxCPU is an upper bound: ParseCPUs accepts only CPU numbers below maxCPU. No kernel supports that many CPUs.
 const maxCPU = 1 << 16
 
-// ParseCPUs parses a list of CPUs in the kernel's notation, such as "0-3,8". An empty text stands for an empty
-// list.
+// ParseCPUs parses a list of CPUs in the kernel's notation, such as "0-3,8". An empty string stands for an empty list.
 func ParseCPUs(list string) ([]int, error) {
 	cpus, err := idset.Parse(list, maxCPU)
 	if err != nil {
