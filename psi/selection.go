@@ -165,7 +165,7 @@ func (c *Settings) readContiguous(in Input) error {
 	return badValue("--contiguous", *word, string(job.ContiguousFirst), string(job.ContiguousBest))
 }
 
-// readRegions sets the regions of the cluster and their gates.
+// readRegions stores the cluster's regions, and the domain, which lists the regions that jobs may use.
 func (c *Settings) readRegions(in Input) error {
 	c.Regions, c.Domain = in.Rules.Regions, in.Rules.Domain
 	return nil
