@@ -177,7 +177,7 @@ func (r *Results) Hosts() (hosts []string) {
 	return hosts
 }
 
-// Text returns the report about a self-test that has passed. hosts is a text that names the hosts.
+// Text returns the report about a self-test that has passed. hosts is a string that names the hosts.
 func (r *Results) Text(hosts string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
