@@ -49,7 +49,7 @@ func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	return encoder.Encode(f)
 }
 
-// rangesText returns the CPUs that a rank file assigns to a rank, as text.
+// rangesText returns the CPUs that a rank file assigns to a rank, as a string.
 func rangesText(ranges []pin.CPURange) string {
 	var items []string
 	for _, p := range ranges {

@@ -26,7 +26,7 @@ type selectionRules struct {
 	NodeAlloc string         `json:"node_alloc,omitempty"`
 }
 
-// setRules is a default node-set request in the state file. For a class, the file may also contain a single text
+// setRules is a default node-set request in the state file. For a class, the file may also contain a single string
 // instead.
 type setRules struct {
 	Policy    *string       `json:"policy,omitempty"`
@@ -113,7 +113,7 @@ func (o *selectionOptions) flags() psi.SelectionFlags {
 	}
 }
 
-// noteModifier stores the text of a modifier under a key. It does nothing if a is nil.
+// noteModifier stores a modifier as a string under a key. It does nothing if a is nil.
 func noteModifier(modifiers map[string]string, key string, a *scalarOrBool) {
 	if a != nil {
 		modifiers[key] = string(*a)
@@ -186,7 +186,7 @@ func readGateWidth(text string) (int, error) {
 	return n, nil
 }
 
-// readClassLevel parses the default node-set request of a class. raw is a text or an object.
+// readClassLevel parses the default node-set request of a class. raw is a string or an object.
 func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err error) {
 	var set setRules
 	if len(raw) == 0 || string(raw) == "null" {
@@ -223,8 +223,8 @@ func (r *setRules) readLevel() nodeset.Level {
 	return l
 }
 
-// readAttributes parses the attributes of a node. The value of an attribute is a number, a text, or a list of
-// texts.
+// readAttributes parses the attributes of a node. The value of an attribute is a number, a string, or a list of
+// strings.
 func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -274,7 +274,7 @@ func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err err
 	return t, nil
 }
 
-// checkAttributeKinds returns an error if an attribute is a text on one node and a number on another.
+// checkAttributeKinds returns an error if the value of an attribute is a string on one node and a number on another.
 func (s *State) checkAttributeKinds() error {
 	_, mixed := nodeset.KindsOf(len(s.Nodes), func(i int) nodeset.Attributes { return s.Nodes[i].Attributes })
 	if mixed != "" {

@@ -152,7 +152,7 @@ func (s *State) Snapshot() job.Snapshot {
 	return job.Snapshot{Nodes: nodes, Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
-// digitsValue converts a text of digits to a number. Package psi has already checked the text.
+// digitsValue converts a string of digits to a number. Package psi has already checked the string.
 func digitsValue(digits string) int {
 	n := 0
 	for _, d := range digits {

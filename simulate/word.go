@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// A scalarText is a number or a text in the file. It stores an invalid number as text, so that a later error names
-// the option instead of the file.
+// A scalarText is a number or a string in the file. It stores an invalid number as a string, so that a later error
+// names the option instead of the file.
 type scalarText string
 
-// UnmarshalJSON stores the text of a number or a string.
+// UnmarshalJSON reads a number or a string, and stores it as a string.
 func (w *scalarText) UnmarshalJSON(raw []byte) error {
 	switch {
 	case raw[0] == '"':
@@ -25,7 +25,7 @@ func (w *scalarText) UnmarshalJSON(raw []byte) error {
 	return &json.UnmarshalTypeError{Value: cmp.Or(what, string(raw)), Type: reflect.TypeFor[string]()}
 }
 
-// MarshalJSON writes a text that is a number as a JSON number, and any other text as a JSON string.
+// MarshalJSON writes a string that is a number as a JSON number, and any other string as a JSON string.
 func (w scalarText) MarshalJSON() ([]byte, error) {
 	if n, err := strconv.Atoi(string(w)); err == nil {
 		return json.Marshal(n)
@@ -36,7 +36,7 @@ func (w scalarText) MarshalJSON() ([]byte, error) {
 // A scalarOrBool is like a scalarText, but the file may also contain true or false, which stand for yes and no.
 type scalarOrBool scalarText
 
-// UnmarshalJSON reads a number, a text, true or false.
+// UnmarshalJSON reads a number, a string, true or false.
 func (a *scalarOrBool) UnmarshalJSON(raw []byte) error {
 	if text, truth := map[string]scalarOrBool{"true": "yes", "false": "no"}[string(raw)]; truth {
 		*a = text
@@ -48,10 +48,10 @@ func (a *scalarOrBool) UnmarshalJSON(raw []byte) error {
 // MarshalJSON writes the value as a scalarText does.
 func (a scalarOrBool) MarshalJSON() ([]byte, error) { return scalarText(a).MarshalJSON() }
 
-// A textList is a list of texts. The file may also contain a single text instead of a list.
+// A textList is a list of strings. The file may also contain a single string instead of a list.
 type textList []string
 
-// UnmarshalJSON reads a single text or a list of texts.
+// UnmarshalJSON reads a single string or a list of strings.
 func (w *textList) UnmarshalJSON(raw []byte) error {
 	if raw[0] == '[' || string(raw) == "null" {
 		return json.Unmarshal(raw, (*[]string)(w))
