@@ -69,7 +69,7 @@ var sortKeys = []sortKey{
 }
 
 // readLoad returns a function that returns a load average of a node in hundredths. index selects the load average of
-// the last 1, 5 or 15 minutes. With whole numbers, equal texts in /proc/loadavg always result in equal values (4.3).
+// the last 1, 5 or 15 minutes. With whole numbers, equal numbers in /proc/loadavg always result in equal values (4.3).
 func readLoad(index int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
 		if n.Load[index] < 0 {
