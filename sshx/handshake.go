@@ -195,10 +195,9 @@ func (s *connSetup) timeoutError() *DialError {
 		withHint("to see how far it gets: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
 }
 
-// brokenError returns the error for a connection that the server has closed. A server with too many connections
-// either closes the connection silently, or sends a text in place of its version, such as "Exceeded MaxStartups". A
-// server that closes the connection after sending its version has another reason, for example that it has no usable
-// host key.
+// brokenError returns the error for a connection that the server has closed. A server with too many connections either
+// closes the connection silently, or sends a message in place of its version, such as "Exceeded MaxStartups". A server
+// that closes the connection after sending its version has another reason, for example that it has no usable host key.
 func (s *connSetup) brokenError(err error) *DialError {
 	_, word, found := strings.Cut(err.Error(), disconnected)
 	if found { // 2: "text"
@@ -275,7 +274,7 @@ func (s *connSetup) loginError(err error) *DialError {
 	return e
 }
 
-// triedKeys returns a text that lists the keys that were offered, and says why other keys were not offered.
+// triedKeys returns a string that lists the keys that were offered, and says why other keys were not offered.
 func (s *connSetup) triedKeys() string {
 	if s.login == nil {
 		return ""

@@ -42,7 +42,7 @@ func matchPatterns(patterns []string, s string) bool {
 	return found
 }
 
-// matchList is like matchPatterns, for a text with patterns separated by commas.
+// matchList is like matchPatterns, for a string of patterns separated by commas.
 func matchList(list, s string) bool { return matchPatterns(strings.Split(list, ","), s) }
 
 // matchHost reports whether a host name matches a list of patterns separated by commas. It ignores case.
