@@ -79,7 +79,7 @@ func (b *byteReader) sleb() (n int64) {
 	}
 }
 
-// text reads a text that ends with a zero byte, and returns it without that byte.
+// text reads a string that ends with a zero byte, and returns it without that byte.
 func (b *byteReader) text() string {
 	from := b.pos
 	for b.u8() != 0 {

@@ -68,7 +68,7 @@ var layouts = map[int]layout{
 	},
 }
 
-// debugWords is the number of words in the _Py_DebugOffsets of CPython 3.13 after the cookie. maxOffset is the
+// debugWords is the number of words that follow the cookie in the _Py_DebugOffsets of CPython 3.13. maxOffset is the
 // largest offset that is accepted.
 const (
 	debugWords = 72
