@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machineText returns a text about the machine and the versions of the measured programs.
+// machineText returns a description of the machine, with the versions of the measured programs.
 func machineText() string {
 	var u unix.Utsname
 	unix.Uname(&u)

@@ -67,7 +67,7 @@ func (f figure) check(value float64) string {
 	return fmt.Sprintf("%.4g | MISSED", f.goal)
 }
 
-// medianText returns the median as text, with the smallest value in parentheses. It returns "" if there are no
+// medianText returns the median as a string, with the smallest value in parentheses. It returns "" if there are no
 // values.
 func medianText(values []float64) string {
 	if len(values) == 0 {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// minWords is the minimum number of words of a text in the source that counts as a message. A shorter text is a
+// minWords is the minimum number of words of a string in the source that counts as a message. A shorter string is a
 // part of a message and has no meaning alone.
 const minWords = 3
 
 var (
 	twoLetters = regexp.MustCompile(`[A-Za-z][a-z']`)
 
-	// oneName matches a text that is a single code or the name of a step, and not a message.
+	// oneName matches a string that is a single code or the name of a step, and not a message.
 	oneName = regexp.MustCompile(`^[a-z]+(-[a-z]+)*$`)
 
 	innerCapital = regexp.MustCompile(`([a-z])([A-Z])`)
@@ -25,14 +25,14 @@ var (
 	// verb matches a formatting verb, such as %s.
 	verb = regexp.MustCompile(`%[-+# 0]*(\*|\d+)?(\.\d+)?[a-zA-Z%]`)
 
-	// protocol matches texts that programs read and people do not.
+	// protocol matches strings that programs read and people do not.
 	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
 
 	// silent matches names of functions whose arguments are not messages to a user.
 	silent = regexp.MustCompile(`^(panic|\w+\.Register|regexp\.\w+|strings\.\w+|exec\.Command(Context)?|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
 )
 
-// A frame is a text that mpiexec always prints before certain messages.
+// A frame is a string that mpiexec always prints before certain messages.
 type frame struct {
 	file, call *regexp.Regexp // messages in these files, or if call is not nil, in arguments of these functions there
 	prefix     string
@@ -186,14 +186,14 @@ func isMessageField(name string) bool {
 	return false
 }
 
-// isPattern reports whether a variable or field with this name contains texts of other programs, which are searched
+// isPattern reports whether a variable or field with this name contains strings from other programs, which are searched
 // for and never printed.
 func isPattern(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "patterns") || strings.HasSuffix(name, "pattern")
 }
 
-// renderProblem returns the text that the method Error of a psi.Error returns. It returns "" if lit is not a
+// renderProblem returns the string that the method Error of a psi.Error returns. It returns "" if lit is not a
 // psi.Error.
 func (s source) renderProblem(lit *ast.CompositeLit) string {
 	parts := map[string]string{}
@@ -398,7 +398,7 @@ func (s source) renderFormat(call *ast.CallExpr) (text string, words int, format
 	return "", 0, false
 }
 
-// countWords returns the number of words in a text. A word is a run of characters between blanks that contains two
+// countWords returns the number of words in text. A word is a run of characters between blanks that contains two
 // letters in sequence.
 func countWords(text string) (n int) {
 	for _, field := range strings.Fields(text) {

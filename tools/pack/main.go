@@ -128,7 +128,7 @@ func (r release) build(t target, file string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// A text is a file that mpiexec generates from its option table.
+// A text is a text file that mpiexec generates from its option table.
 type text struct {
 	option, value string // of mpiexec, to print the text
 	name          string // path relative to share/
@@ -144,7 +144,7 @@ var generators = []text{
 }
 
 // generate builds mpiexec for this machine and runs the program to print the manual page and completions. If this
-// version cannot print one of these texts, generate leaves the text out and prints a warning.
+// version cannot print one of these files, generate leaves the file out and prints a warning.
 func (r release) generate(program string) (map[string][]byte, error) {
 	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
 		return nil, err

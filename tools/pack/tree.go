@@ -13,7 +13,7 @@ import (
 // A tree maps names to files. Names do not begin with a slash.
 type tree map[string]file
 
-// A file is an entry of a tree: a program, a text, a symbolic link or a directory.
+// A file is an entry of a tree: a program, a text file, a symbolic link or a directory.
 type file struct {
 	data   []byte
 	mode   int64

@@ -56,7 +56,7 @@ func (f *Cluster) slurmFiles() []file {
 	}
 }
 
-// slurmConf returns the text of slurm.conf(5). The configuration uses neither control groups nor affinity, because
+// slurmConf returns the contents of slurm.conf(5). The configuration uses neither control groups nor affinity, because
 // a host of the cluster is not a container. Slurm finds the processes of a step by their parent processes.
 func (f *Cluster) slurmConf() string {
 	lines := []string{
