@@ -5,7 +5,7 @@ package usererr
 
 import "errors"
 
-// An Error is an error with a text for the user, an optional remedy and an exit code.
+// An Error is an error with a message for the user, an optional remedy and an exit code.
 type Error struct {
 	Text   string // what failed, where and why; without a final period
 	Remedy string // what the user can do; may be empty
@@ -36,8 +36,8 @@ func Reasons(err error) []string {
 	return nil
 }
 
-// Reason returns the text of an error without the host's name, which is the result of the error's method Reason. So
-// hosts that fail for the same reason have equal texts. If the error has no such method, Reason returns the whole
+// Reason returns the text of an error without the host's name, which is the result of the error's method Reason. So the
+// results for hosts that fail for the same reason are equal. If the error has no such method, Reason returns the whole
 // text.
 func Reason(err error) string {
 	var r interface{ Reason() string }
