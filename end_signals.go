@@ -15,7 +15,7 @@ period (rule SIG-3). But many senders send two signals for a single request. tim
 its own process group. When a terminal is closed, the shell signals its jobs, and then the kernel signals the
 foreground process group. systemd ends a session with SIGTERM and SIGHUP.
 */
-type endSignals struct{ last time.Time } // time of the last signal that was no repetition
+type endSignals struct{ last time.Time } // time of the last signal that was not a repetition
 
 // isRepeat reports whether signal s, received at the time at, is a repetition of the previous signal.
 func (e *endSignals) isRepeat(s os.Signal, at time.Time) bool {

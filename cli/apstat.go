@@ -11,14 +11,14 @@ import (
 )
 
 /*
-This file has the names under which mpiexec answers commands of other launchers about jobs:
+This file contains the program names under which mpiexec implements commands of other launchers about jobs:
 
 	apstat -a n1        --translateApstat-->  mpijob ps n1
 	apkill -TERM 17-a   --translateApkill-->  mpijob signal TERM 17-a
 	psiadmin, psmgr     one line that says what to use
 
-make install does not link these names. Cray's own apstat and apkill may be installed beside them, and only those know
-the jobs of ALPS. A user who wants the names makes the links.
+make install does not link these names. Cray's own apstat and apkill may be installed on the same machine, and only they
+know the jobs of ALPS. A user who wants the names creates the links.
 */
 
 // statusFrontEnds maps the program names apstat, apkill, psiadmin and psmgr to functions that translate their

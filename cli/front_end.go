@@ -11,7 +11,7 @@ import (
 )
 
 /*
-This file chooses the front end, by the program's name. All front ends make a line of mpiexec, which the rest of the
+This file chooses the front end, by the program's name. All front ends produce a Line of mpiexec, which the rest of the
 package carries out.
 
 	mpiexec, mpirun -------------------------.

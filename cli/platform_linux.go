@@ -22,7 +22,7 @@ import (
 	"remshell/usererr"
 )
 
-// This file has the parts of the launcher that only Linux supports.
+// This file contains the parts of the launcher that only Linux supports.
 
 // newInProcessHelper starts a helper in this process, for a job on this machine alone.
 func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {

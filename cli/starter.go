@@ -23,9 +23,9 @@ import (
 	"remshell/usererr"
 )
 
-// This file chooses between a batch system's own starter and ssh. By its starter, a batch system accounts for all
-// ranks and can end them; by ssh, only for those on this machine. Package batch knows the starters and their
-// arguments.
+// This file chooses between a batch system's own starter and ssh. With its own starter, a batch system accounts for all
+// ranks and can end them; with ssh, it does so only for ranks on this machine. Package batch knows the starters and
+// their arguments.
 
 // findStarter sets the starter, the batch system's program that starts helpers on hosts, if it is used to reach the
 // hosts of this job.

@@ -48,13 +48,13 @@ type attemptLoop struct {
 	signals      *reserve.SignalWatch
 	attempts     []job.Attempt        // attempts that are over
 	began        time.Time            // when the ranks of the first attempt were started, plus the time for which ranks were stopped in all attempts
-	stopsCounted time.Duration        // by when the last attempt ended, how long mpiexec had been stopped
+	stopsCounted time.Duration        // how long mpiexec had been stopped when the last attempt ended
 	lastNodeLost time.Time            // when the last attempt lost a node
 	stdinOffset  int64                // where standard input began, if it is a file
 	stdinRead    atomic.Bool          // something was read from standard input, if it is not a file
 	stdoutGone   atomic.Bool          // mpiexec's standard output can no longer be written to
 	pastAttempts int                  // attempts that were over before this mpiexec (--resume)
-	states       map[reflect.Type]any // of features, for all attempts
+	states       map[reflect.Type]any // states of features, for all attempts
 }
 
 // run runs attempts (runs of all ranks), one after the other, until restart.Decide says that no other attempt
@@ -224,7 +224,7 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksRoom(err) {
 			return place, err
 		}
-		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // the target of the move was lost meanwhile
+		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // the target of the move was lost since
 			last.NextNodes, j.keptNodes = nil, place.CloseNewNodes()
 			continue
 		}

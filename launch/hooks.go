@@ -54,8 +54,8 @@ type Hooks struct {
 	GroupRuns Hook[func(*Group)]
 	// GroupFailed: a rank of a spawned group could not be started, and the others are killed.
 	GroupFailed Hook[func(g *Group, err error)]
-	// FenceReached: all ranks of a group on a node have entered a fence of the whole group. last is
-	// true if the other nodes have, too.
+	// FenceReached: all ranks of a group on a node have entered a fence of the whole group. isLast is true if the other
+	// nodes have, too.
 	FenceReached Hook[func(n *Node, g *Group, isLast bool)]
 	// RankEnded: a rank has ended.
 	RankEnded Hook[func(n *Node, g *Group, exit *job.Exit)]
@@ -67,10 +67,10 @@ type Hooks struct {
 	NodeLost Hook[func(*Node)]
 	// NodeDrained: nothing of the job is left on a node.
 	NodeDrained Hook[func(*Node)]
-	// PMILine: mpiexec itself has a line for the transcript of a rank and its PMI server.
+	// PMILine: mpiexec itself has produced a line for the transcript of a rank and its PMI server.
 	PMILine Hook[func(rank int, line string)]
-	// Due: something has happened, or the time has come that the function returned last. It does what
-	// is due, and returns when it wants to be called at the latest; the zero time means never.
+	// Due: something has happened, or the time that the function last returned has come. The function does what is due,
+	// and returns the latest time at which it must be called again; the zero time means never.
 	Due Hook[func(now time.Time) time.Time]
 	// Ending: the ranks are told to end. It is called again if they are then ended more forcibly.
 	Ending Hook[func()]
@@ -82,13 +82,14 @@ type Hooks struct {
 	Ended Hook[func()]
 	// AttemptEnds: the attempt is over, and is about to be recorded.
 	AttemptEnds Hook[func(*job.Attempt)]
-	// NextClaims: another attempt follows. It returns how many CPUs of a node, by its name, the next attempt has claimed.
+	// NextClaims: another attempt follows. The function returns, by node name, how many CPUs the next attempt has
+	// claimed.
 	NextClaims Hook[func() map[string]int]
 	// Reported: the cause of a failure is reported. All output of ranks is written, unless another attempt follows.
 	Reported Hook[func(job.Result)]
 	// Details: the tables at the end of a job are printed. It is not called if another attempt follows.
 	Details Hook[func(job.Result)]
-	// Closing: the attempt is over, in any way. What the feature has started on this machine ends.
+	// Closing: the attempt is over, for whatever reason. The feature ends what it has started on this machine.
 	Closing Hook[func()]
 	// Result: the feature adds to the result so far. The job may still run.
 	Result Hook[func(*job.Result)]

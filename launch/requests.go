@@ -11,8 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// This file is about requests of users to the running job, such as --status and --end (survive.md 7): which feature serves
-// a verb, and what features need of each other for that. Helpers receive a request and check the user's permission.
+// This file is about requests of users to the running job, such as --status and --end (survive.md 7): which feature
+// serves a verb, and which services features use from each other for that. Helpers receive a request and check the
+// user's permission.
 
 // NewRequest converts a ControlRequest message. The result also records the node that sent the message,
 // because a remote node could name a wrong user.
@@ -83,8 +84,8 @@ func (noCheckpoints) InProgress() bool                               { return fa
 // Stacks is the interface through which other features read the stacks of all ranks. Only the goroutine of Run may call
 // it.
 type Stacks interface {
-	// Read reads the stacks and calls done with what they say. It joins a reading in progress. done may be called before
-	// Read returns.
+	// Read reads the stacks and calls done with a summary of them. If the stacks are already being read, it uses the
+	// result of that reading. done may be called before Read returns.
 	Read(done func(StackSummary))
 }
 

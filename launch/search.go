@@ -30,7 +30,7 @@ type nodeSearch struct {
 	group     string // the group that claims CPUs
 	inbox     *node.Inbox
 	stop      context.CancelFunc
-	lostNodes map[*node.Node]bool // nodes lost meanwhile that are not part of the job
+	lostNodes map[*node.Node]bool // nodes that were lost during the search and are not part of the job
 
 	done         chan struct{} // closed when the search has ended; then abandonFound may be called, more than once
 	abandonFound func()        // releases what was found, if anything
@@ -38,8 +38,8 @@ type nodeSearch struct {
 
 // Found is the result of a search.
 type Found struct {
-	// Use is called by the goroutine of Run, once. lostNodes are nodes lost meanwhile that are not part of
-	// the job. It returns the events that supervision has to decide on.
+	// Use is called by the goroutine of Run, once. lostNodes are nodes that were lost during the search and are not
+	// part of the job. It returns the events that supervision has to decide on.
 	Use func(lostNodes map[*node.Node]bool) []supervise.Event
 	// Abandon releases what was found, if anything. It may be called more than once.
 	Abandon func()

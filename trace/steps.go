@@ -43,7 +43,7 @@ const (
 type stepInfo struct {
 	step             string
 	color            string // in the SVG picture
-	countsForSlowest bool   // counts for Slowest: it is work of the host itself, and no waiting for others
+	countsForSlowest bool   // counts for Slowest: it is work of the host itself, and not waiting for others
 }
 
 // stepInfos lists all steps, in the order of the legend of a picture.

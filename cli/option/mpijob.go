@@ -25,7 +25,7 @@ type jobCommand struct {
 	option       string   // the option of mpiexec, by its canonical name
 	args         []string // words that must follow it: SIG, JOB; or settings: KEY=VALUE...
 	help         string
-	takes        []string // options beside jobCommonOptions and those for reaching hosts
+	takes        []string // options in addition to jobCommonOptions and the options for reaching hosts
 	likeCommands []string // commands of other programs that mean the same
 }
 
@@ -151,7 +151,7 @@ type JobTable struct {
 // Mpijob derives mpijob's table of options from mpiexec's table.
 func Mpijob(mpiexec *Table) *JobTable {
 	t := &JobTable{&Table{name: "mpijob", names: make(map[string]namedOption), texts: mpiexec.texts, mappers: mpiexec.mappers}, mpiexec, mpiexec.jobCommands()}
-	// What is asked, the hosts that can be reached answer; no option has to say so.
+	// The hosts that can be reached answer a query; no option is needed for that.
 	reaching := slices.DeleteFunc(mpiexec.byTopic()["Reaching hosts"], func(o *Option) bool { return o.Name == "skip-unreachable" || o.Name == "min-nodes" })
 	for _, o := range mpiexec.options {
 		row := t.rowOfOption(o.Name)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// This file makes help, the manual page and completions of mpijob from its table.
+// This file generates help, the manual page and completions of mpijob from its table.
 
 const (
 	hostsText = "HOST is a host as in -host of mpiexec. Default: the hosts of the cluster file, or this machine. One host of a job is enough."
@@ -105,7 +105,7 @@ func (t *JobTable) Man(version string) string {
 // Complete returns the texts that may replace the last element of words. words is a command line up to the cursor.
 func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
-	var before []string // the words that are no options
+	var before []string // the words that are not options
 	for i := 0; i < last; i++ {
 		name, _, attached := strings.Cut(words[i], "=")
 		m, known := t.findSpelling(name)

@@ -21,7 +21,7 @@ type Line struct {
 	ListPMI  bool       // the values of --pmi are requested
 	Warnings []string   // about options that have no effect
 
-	WidthFrom string // option or variable beside --tpp that sets the CPUs of a rank; empty: none
+	WidthFrom string // option or variable other than --tpp that sets the CPUs of a rank; empty: none
 
 	Query JobQuery // what the line asks of jobs or hosts; its zero value: it starts a job, or plans one
 

@@ -9,7 +9,7 @@ import (
 	"remshell/pin"
 )
 
-// This file inserts the words of tables of other packages into options and help: the batch systems of package batch, the
+// This file inserts names from tables of other packages into options and help: the batch systems of package batch, the
 // policies of --map-by of package pin.
 
 // withRows replaces placeholders such as {systems} in a help text by names from a table, such as the names of batch

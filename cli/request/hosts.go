@@ -20,7 +20,7 @@ This file turns the hosts of -host and -hostfile into candidates (cli.md 4.1):
 
 	text --hostlist--> entries --mergeEntry--> one entry for each host --candidateOf--> job.NodeDef
 
-What becomes of a host then, with the names that it has on the way for "node02" on the command line:
+The table shows the further steps for a host, and its names in each step, for "node02" on the command line:
 
 	hostlist.Entry   Host node02                 HostExpr of the option table
 	job.NodeDef      Name node02, Host node02    candidateOf; Name is the Alias of an Entry that has one

@@ -12,8 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// This file makes the request of a job that --resume continues (survive.md 6). It is the saved request with the
-// changes that options beside --resume may make.
+// This file builds the request of a job that --resume continues (survive.md 6). It is the saved request with the
+// changes that other options may make together with --resume.
 
 // changeableOptions are options that may be given together with --resume to change how a job survives
 // failures, by canonical name.

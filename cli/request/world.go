@@ -47,7 +47,7 @@ type Inputs struct {
 	LimitOrigins limits.Origins // where each was set
 
 	Allocation *batch.Allocation // hosts given by a batch system, if they are used; see UseAllocation
-	NeedsEnd   string            // option of a feature that acts before the end of the job, which has to be known then; empty: none
+	NeedsEnd   string            // option of a feature that needs to know when the job ends; empty: none
 }
 
 // lookupEnv returns the value of an environment variable. defined is true if the variable is set, even to an

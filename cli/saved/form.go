@@ -17,7 +17,7 @@ import (
 // variables that are not UTF-8, and the difference between a nil and an empty list. Also, some types have MarshalJSON or
 // MarshalText methods for --report and the command line, which must not be used here.
 //
-//	string   "text"; {"base64": "..."} if it is no UTF-8
+//	string   "text"; {"base64": "..."} if it is not UTF-8
 //	struct   an object: fields by their names, or as a json tag says; those with a zero value are left out
 //	slice    an array; map: an object; time: as RFC 3339 has it; nil: null
 

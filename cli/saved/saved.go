@@ -48,12 +48,12 @@ type Job struct {
 	Version          int          `json:"version"`
 	ID               job.ID       `json:"job"`
 	State            State        `json:"state"`
-	Attempt          int          `json:"attempt"`       // number of the running or last attempt; -1: found was none
+	Attempt          int          `json:"attempt"`       // number of the running or last attempt; -1: there was none
 	RestartsLeft     string       `json:"restarts_left"` // a number, or "unlimited"; for people
 	Reason           job.EndKind  `json:"reason"`        // why the attempt before it ended; empty: it is the first
 	Lost             []string     `json:"lost"`          // nodes of the attempt before it
 	Host             string       `json:"host"`          // host of its mpiexec
-	PID              int          `json:"pid"`           // of that
+	PID              int          `json:"pid"`           // process ID of that mpiexec
 	User             string       `json:"user"`
 	Dir              string       `json:"dir"`               // its working directory
 	Argv             []string     `json:"argv"`              // arguments of mpiexec

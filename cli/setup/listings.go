@@ -12,7 +12,8 @@ import (
 // A Listing is the implementation of an mpijob subcommand that prints what the hosts' ledgers (directories in
 // which jobs are recorded) contain, such as "ps".
 type Listing struct {
-	// If, if not nil, says which command lines the listing is for. Otherwise it is for those that no such listing is for.
+	// If reports whether the listing is for a command line. A listing without If is for all command lines that no other
+	// listing is for.
 	If func(option.Line) bool
 	// Read reads the ledgers of the hosts. ref is the job that the user has named, or zero; Read may complete it.
 	Read func(ctx context.Context, line option.Line, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error)

@@ -12,8 +12,8 @@ import (
 type HostQuery struct {
 	// NeedsHosts: hosts must be on the line. Hosts of variables, of the cluster file and of a batch system do not count.
 	NeedsHosts bool
-	// Answer asks the hosts of req, and reports what they reply. The returned error joins one for each host that does not
-	// do what was asked.
+	// Answer asks the hosts of req, and reports what they reply. The returned error joins one error for each host that
+	// has not done what was requested.
 	Answer func(ctx context.Context, line option.Line, req job.Request, env reserve.Env) error
 }
 

@@ -26,12 +26,12 @@ type Run struct {
 	Dir        string       // the working directory
 	Environ    []string     // mpiexec's environment
 	Env        *launch.Env  // of the launch
-	Request    *job.Request // is made after Begin
+	Request    *job.Request // is built after Begin
 	Accounted  bool         // the cluster has a file for the accounts of jobs
 	OnTerminal bool         // standard error is a terminal
 
-	NeedsEnd      string                      // option of a feature that acts before the end of the job, which has to be known then; empty: none
-	ReplaceReport bool                        // a feature sets it if a reader of --report's file is to see it whole at any time
+	NeedsEnd      string                      // option of a feature that needs to know when the job ends; empty: none
+	ReplaceReport bool                        // set if readers of --report's file must always see it complete
 	Record        func(job.Result) record.Run // returns the record of the result so far, as --report has it; nil before OnLaunch
 
 	limits       limits.Map

@@ -35,7 +35,7 @@ type Request struct {
 // Terms say when a job refuses requests with a given verb. They are registered by the feature that carries out these
 // requests.
 type Terms struct {
-	WhileEnding  bool   // the job carries them out also while it ends
+	WhileEnding  bool   // the job also carries them out while it ends
 	Suspended    string // why a job that a user has suspended refuses; empty: it does not
 	NotSuspended string // why any other job refuses; empty: it does not
 }

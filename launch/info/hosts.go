@@ -18,7 +18,7 @@ type FindHosts func(list string) ([]job.NodeDef, error)
 type HostPolicy struct {
 	FindHosts  FindHosts // nil: ranks cannot name hosts
 	Allowed    job.SpawnHosts
-	Hosts      []KnownHost   // hosts of the job; programs know them by the names that the hosts have for themselves
+	Hosts      []KnownHost   // hosts of the job; programs know them by the host names that the machines report
 	Candidates []job.NodeDef // candidates of the job
 }
 

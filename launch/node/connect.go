@@ -26,8 +26,8 @@ type Connector struct {
 	Dialer       HelperDialer
 	Build        string        // identity of this binary; helpers must have the same
 	Release      string        // release of this binary; helpers built for another architecture must have the same
-	GreetTimeout time.Duration // for the helper's handshake, once its host is reached
-	SilenceLimit time.Duration // how long a link may be dead
+	GreetTimeout time.Duration // time limit for the helper's handshake, once its host is reached
+	SilenceLimit time.Duration // how long a link may be silent
 	Log          zerolog.Logger
 	StopTimes    *StopTimes      // times in which mpiexec was stopped
 	Topologies   *Topologies     // shares equal topologies; if nil, they are not shared

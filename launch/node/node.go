@@ -93,7 +93,7 @@ func (n *Node) Close() { n.conn.Close() }
 // Abandon closes the connection at once. Queued messages are lost.
 func (n *Node) Abandon() { n.conn.Abandon() }
 
-// The methods below return facts that only some streams know; it depends on the transport.
+// The methods below return facts that only the streams of some transports know.
 
 // Noise returns the text that a login shell printed before the helper's first message.
 func (n *Node) Noise() []byte {

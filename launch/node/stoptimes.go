@@ -46,7 +46,7 @@ func (p *StopTimes) Total() time.Duration {
 type Deadline struct {
 	stops        *StopTimes
 	at           time.Time
-	allowedStops time.Duration // stops before the Deadline was made
+	allowedStops time.Duration // duration of all stops before the Deadline was set
 }
 
 // Deadline returns the moment at which mpiexec will have run for d. Stops do not count.

@@ -47,7 +47,7 @@ type Validator struct {
 	openFenceBytes int             // length of the IDs in fences
 	requests       RankRequests
 	logs           RateLimit
-	sessions       bool // session directories were to be kept
+	sessions       bool // session directories must be kept
 	controlRate    RateLimit
 	featureStates  map[reflect.Type]any // see StateOf; nil: no feature has a state
 	settings       []wire.Setting       // of features, which the helper got
@@ -56,7 +56,7 @@ type Validator struct {
 // A lateness decides whether a message that is no longer allowed is only late, or a violation of the protocol.
 type lateness struct {
 	now       func() time.Time
-	tolerance time.Duration // how late a message may be that crossed one of mpiexec's
+	tolerance time.Duration // how late a message may be if it crossed a message from mpiexec
 }
 
 // A nodeProgress records which steps of the job have happened on the node.
@@ -123,7 +123,7 @@ type RankRecord struct {
 	phase           atomic.Int32    // a rankPhase
 	outputEnded     [2]bool         // stdout and stderr; used by CheckMessage's goroutine alone
 	stdin           bool            // it gets mpiexec's stdin
-	stdinClosed     bool            // it does not read its stdin any more
+	stdinClosed     bool            // it no longer reads its stdin
 }
 
 // IsPlanned reports whether mpiexec has not yet sent Start for the rank's group.

@@ -31,7 +31,7 @@ func (q *Queue) ChooseHost() error {
 			q.otherHosts = append(q.otherHosts, n)
 		}
 	}
-	if q.host != old && q.position.hasTicket { // the cluster file names another now
+	if q.host != old && q.position.hasTicket { // the cluster file now names another host
 		old.Send(&wire.Dequeue{})
 		q.position.hasTicket = false
 	}

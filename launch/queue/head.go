@@ -31,9 +31,9 @@ Each request decides only by its own observations, so that no user can have anot
 type headObserver struct {
 	head      job.Ticket
 	since     time.Time // when it was first seen as the head
-	fitsSince time.Time // since when its ranks fitted in each look; zero if they did not in the last one
-	looks     int       // number of looks since fitsSince
-	next      time.Time // when to look again
+	fitsSince time.Time // since when its ranks have fitted each time; zero if they did not the last time
+	looks     int       // number of observations since fitsSince
+	next      time.Time // when to observe again
 	pause     time.Duration
 
 	patience time.Duration // longest extra time for a head that waits for a node set

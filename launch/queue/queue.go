@@ -35,7 +35,7 @@ import (
 // equal (==).
 type Host interface {
 	Name() string
-	Definition() job.NodeDef // definition by which it is reached
+	Definition() job.NodeDef // definition with which it is reached
 	Send(wire.Message) error
 	Lost() error // why it cannot be used any more; nil if it can
 }
@@ -52,36 +52,37 @@ type Helpers interface {
 	// OnlyThisMachine reports whether this machine is the only host.
 	OnlyThisMachine() bool
 
-	// WhyUnreached returns why a host cannot be used. It is nil if it can, or if no connection was tried.
+	// WhyUnreached returns why a host cannot be used. It returns nil if the host can be used, or if no connection was
+	// attempted.
 	WhyUnreached(name string) error
 
 	// Hostname returns the host name that a candidate reports. It is empty if the candidate was not reached.
 	Hostname(name string) string
 
-	// ConnectTo connects at once to those of the hosts that are not connected. Once one is connected, it waits
-	// at most three more seconds for the others. It forgets hosts that are lost.
+	// ConnectTo connects to the given hosts that are not connected, all at the same time. Once one is connected, it
+	// waits at most three more seconds for the others. It forgets hosts that are lost.
 	ConnectTo(ctx context.Context, hosts []job.NodeDef)
 
 	// Call sends a request to a host, and calls handle with its reply before it handles any later event. It returns
-	// without a reply when the host is lost, as it is if it does not reply within limit. An error is the cause of
-	// ctx.
+	// without a reply if the host is lost. A host that does not reply within limit counts as lost. An error is the
+	// cause of ctx.
 	Call(ctx context.Context, limit time.Duration, n Host, request wire.Message, handle func(reply wire.Message)) error
 
-	// ReceiveEvents waits for events that are no replies and handles them. It returns after the first ones, and
-	// at until at the latest.
+	// ReceiveEvents waits for events that are not replies and handles them. It returns after the first such events, or
+	// at the time until if there are none.
 	ReceiveEvents(ctx context.Context, until time.Time)
 
 	// WatchClaims asks the candidates to report changes of their claims, and tries to connect to those that are
 	// down.
 	WatchClaims(ctx context.Context, now time.Time)
 
-	// RetryTimes returns when candidates that are down are to be tried again.
+	// RetryTimes returns the times at which candidates that are down must be tried again.
 	RetryTimes() []time.Time
 
 	// DisconnectAllBut disconnects all hosts but one.
 	DisconnectAllBut(host Host)
 
-	// OthersOccupancy returns the candidates that reply, with what all users except uid use of them.
+	// OthersOccupancy returns the candidates that reply, with the CPUs and GPUs that all users except uid use there.
 	OthersOccupancy(ctx context.Context, uid int) ([]job.Node, error)
 }
 

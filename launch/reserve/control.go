@@ -13,7 +13,7 @@ import (
 	"remshell/wire"
 )
 
-// This file sends requests to running jobs (survive.md 7), by way of one of their nodes.
+// This file sends requests to running jobs (survive.md 7), through one of their nodes.
 
 // A ControlResult is a job's reply to a ControlRequest, such as a request to end the job.
 type ControlResult struct {

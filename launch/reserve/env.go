@@ -49,9 +49,9 @@ type RankOptions struct {
 	Umask        int                     // umask of the ranks; if negative, that of each node
 	BindingAsked bool                    // a binding was requested explicitly (--pin)
 	ExplainOffer bool                    // helpers explain why an app context is offered PMI, PMIx or both
-	Window       func(ranks int) int     // returns how many bytes of one rank's output stream may be under way
+	Window       func(ranks int) int     // returns how many bytes of one rank's output stream may be in flight
 	TerminalSize func() (rows, cols int) // size of mpiexec's terminal; nil if there is none
-	Token        string                  // by which PMIx servers recognize the job's ranks: 16 random hex digits
+	Token        string                  // with which PMIx servers recognize the job's ranks: 16 random hex digits
 	Settings     []wire.Setting          // of features
 }
 

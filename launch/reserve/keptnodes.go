@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// This file is about the nodes that an attempt of a job takes over from the one before (survive.md SV-2).
-// They are connected, and their helpers keep the job's claims. Otherwise they are candidates like all
-// others, and the plan need not use them.
+// This file is about the nodes that an attempt of a job takes over from the previous attempt (survive.md SV-2). They
+// are connected, and their helpers keep the job's claims. Otherwise they are candidates like all others, and the plan
+// need not use them.
 
 // A KeptNode is a node that the previous attempt of a job has used and on which the job still has its claim.
 type KeptNode struct {

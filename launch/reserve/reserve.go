@@ -114,7 +114,7 @@ type host struct {
 	drained   bool   // forbidden says that root has drained the node
 	maxRanks  *int   // administrator's limit on the ranks of all jobs; nil if there is none
 
-	kept *KeptNode // the claim of the attempt before, if the node is taken over from it; else nil
+	kept *KeptNode // the claim of the previous attempt, if the node is taken over from it; else nil
 
 	sameMachine *host // first host that was proved to be the same machine; nil if none was
 	watched     bool  // it was asked to report changes of claims

@@ -36,8 +36,8 @@ type StdinReader struct {
 
 // An inputSource reads mpiexec's standard input and sends it to the ranks.
 type inputSource interface {
-	// limits returns how many bytes may be on the way to a reader at most, and how much credit
-	// there must be before a read.
+	// limits returns the maximum number of bytes that may be in flight to a reader, and the minimum credit that is
+	// needed for a read.
 	limits() (maxBytes, minCredit int)
 	readAndSend(allowed int) error
 }

@@ -87,7 +87,7 @@ type causeRule struct {
 	yieldsTo     []Kind        // causes of which it may be the consequence: one reported within causeGrace replaces it
 	immediate    bool          // reported at once, ahead of earlier events of its node
 	afterRanks   bool          // it also counts when all ranks have ended
-	tolerable    bool          // with KeepAll the other ranks go on
+	tolerable    bool          // with KeepAll the other ranks continue
 	external     bool          // it comes from outside: the rest of the output is not waited for (IO-10)
 
 	mayBeBatch func(Cause) bool // reports whether a batch system that ends its job may have caused it (RM-61); nil: it cannot

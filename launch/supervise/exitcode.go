@@ -41,7 +41,7 @@ func (s *State) combineCodes(combine func(a, b int) int) int {
 			code = combine(code, e.Status())
 		}
 	}
-	if code == 0 { // the cause is no exit, but for example an abort
+	if code == 0 { // the cause is not an exit but, for example, an abort
 		return s.Cause.Code
 	}
 	return code

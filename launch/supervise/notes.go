@@ -8,7 +8,7 @@ import (
 	"remshell/mpifault"
 )
 
-// This file has notes about a job that is over, beside the report of its cause.
+// This file creates notes about a job that has ended, which are printed in addition to the report of its cause.
 
 // loaderFailed is the exit code of the dynamic loader of glibc and musl if a shared library is missing.
 // Shells use the same exit code if they do not find a command. In both cases the MPI program has not started.

@@ -11,7 +11,7 @@ type Policy struct {
 	Grace        time.Duration  // --kill-grace
 	StackTime    time.Duration  // how long a node may take to read its ranks' stacks
 	Timeout      time.Duration  // -timeout; 0: none
-	WallTime     TimeLimit      // --limit walltime; applies beside Timeout
+	WallTime     TimeLimit      // --limit walltime; applies in addition to Timeout
 	StartBy      time.Time      // --start-timeout; zero: none
 	Warn         job.EndWarning // --warn
 	Margin       time.Duration  // --batch-option margin=; 0: none
