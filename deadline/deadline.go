@@ -81,7 +81,7 @@ func (d *Deadline) setTimer(remaining time.Duration) {
 	}
 }
 
-// updateLeft subtracts the time that has passed from left and returns left. The caller must hold d.mu.
+// updateLeft subtracts the elapsed time from left, and returns left. The caller must hold d.mu.
 func (d *Deadline) updateLeft() time.Duration {
 	now, slept := time.Now(), d.stopped()
 	if d.paused == 0 {
