@@ -25,7 +25,7 @@ const (
 // output of ranks is not changed. Escaping a result again does not change it.
 func EscapeSentence(sentence string) string { return escape(sentence, maxSentence) }
 
-// EscapeField is like EscapeSentence, for a name or another field. The result has at most 256 bytes.
+// EscapeField is like EscapeSentence, for a name or another field. The result is at most 256 bytes long.
 func EscapeField(field string) string { return escape(field, maxField) }
 
 // EscapeUncut is like EscapeSentence, but does not limit the length. It is for transcripts.
@@ -89,7 +89,7 @@ func escape(text string, limit int) string {
 	return b.String()
 }
 
-// isPrintable reports whether text has only printable ASCII characters, and at most limit bytes.
+// isPrintable reports whether text contains only printable ASCII characters, and is at most limit bytes long.
 func isPrintable(text string, limit int) bool {
 	if len(text) > limit {
 		return false

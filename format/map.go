@@ -196,7 +196,7 @@ func (v JobView) hostGroups() []hostGroup {
 	return all
 }
 
-// unknownSize is the text for a host that was not probed and for which the user gave no slots.
+// unknownSize is the size shown for a host that was not probed and for which the user specified no slots.
 const unknownSize = "size unknown"
 
 // formatCapacity returns how many ranks fit on a host, with the limits and features that the cluster file specifies for
