@@ -30,8 +30,8 @@ var Variables = []string{
 const levelZeroHierarchy = "ZE_FLAT_DEVICE_HIERARCHY"
 
 // VisibleEnv returns the assignments of environment variables that make gpus, and no other GPUs of their vendor,
-// visible to a process. All of gpus have the same vendor. value returns the value of a variable of the process, or
-// "" if the variable is not set.
+// visible to a process. All of gpus must be of the same vendor. value returns the value of a variable of the process,
+// or "" if the variable is not set.
 func VisibleEnv(gpus []GPU, value func(name string) string) []string {
 	if len(gpus) == 0 {
 		return nil
