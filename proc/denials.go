@@ -56,8 +56,8 @@ func processesText(n int) string {
 	return fmt.Sprint(n, " processes")
 }
 
-// OutOfProcesses returns a message about a limit on the number of processes in this process's control group that was
-// reached after the counts in since were read. It returns "" if no limit was reached or the kernel does not report it.
+// OutOfProcesses returns a message if this process's control group has reached a limit on the number of processes after
+// the counts in since were read. It returns "" if no limit was reached or the kernel does not report it.
 func (since Denials) OutOfProcesses(root fs.FS) string {
 	n := forksDenied(root)
 	if since.Forks < 0 || n <= since.Forks {
