@@ -175,7 +175,7 @@ func ReadError(err error) Outcome {
 	return Outcome{Err: err}
 }
 
-// sortByID sorts nodes by ID, so that the result does not depend on their order in the file (9.3).
+// sortByID sorts nodes by ID, so that the result does not depend on their order in the file (placement.md 9.3).
 func sortByID(nodes []job.Node) {
 	slices.SortFunc(nodes, func(a, b job.Node) int { return cmp.Compare(a.ID, b.ID) })
 }

@@ -15,8 +15,8 @@ import (
 	"remshell/psi"
 )
 
-// Write writes an outcome as one JSON object (9.2). It does not use encoding/json, because that is slow for a plan
-// with a million ranks.
+// Write writes an outcome as one JSON object (placement.md 9.2). It does not use encoding/json, because that is slow
+// for a plan with a million ranks.
 func Write(w io.Writer, o Outcome) error {
 	p := &jsonWriter{w: w}
 	p.writeText("{\n  \"version\": 1,\n")
