@@ -48,7 +48,7 @@ type keyValue struct {
 	load  int64  // compared then: a whole number; 0 for all keys but PROC
 }
 
-// unknownValue is the value of a node that could not be measured. Such nodes come last (4.3).
+// unknownValue is the value of a node that could not be measured. Such nodes come last (placement.md 4.3).
 const unknownValue = math.MaxInt64
 
 // sortKeys lists all sort keys, in the order in which messages list them.
@@ -69,7 +69,8 @@ var sortKeys = []sortKey{
 }
 
 // readLoad returns a function that returns a load average of a node in hundredths. index selects the load average of
-// the last 1, 5 or 15 minutes. With whole numbers, equal numbers in /proc/loadavg always result in equal values (4.3).
+// the last 1, 5 or 15 minutes. With whole numbers, equal numbers in /proc/loadavg always result in equal values
+// (placement.md 4.3).
 func readLoad(index int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
 		if n.Load[index] < 0 {
@@ -89,8 +90,8 @@ func procsAndLoad(n *job.Node) keyValue {
 	return sum
 }
 
-// wholeLoad returns a node's load average of the last minute as a whole number, rounded half up. Rounding makes
-// small differences between nodes irrelevant, since these change from one moment to the next (4.3). wholeLoad
+// wholeLoad returns a node's load average of the last minute as a whole number, rounded half up. Rounding makes small
+// differences between nodes irrelevant, since these change from one moment to the next (placement.md 4.3). wholeLoad
 // returns 0 for a node without processes, so that a job gets the same idle nodes each time.
 func wholeLoad(n *job.Node) int64 {
 	load := readLoad(0)(n).value
@@ -123,7 +124,7 @@ func (m Mode) sortKey() (row sortKey) {
 }
 
 // KeyWords returns the names of sort keys. If flag is true, it returns the names that --sort accepts. Otherwise it
-// returns the smaller set of names that a variable or the cluster file accepts (4.1).
+// returns the smaller set of names that a variable or the cluster file accepts (placement.md 4.1).
 func KeyWords(flag bool) []string {
 	var words []string
 	for _, c := range sortKeys {
@@ -148,7 +149,7 @@ func Parse(text string, flag bool) (Mode, error) {
 
 // OrderEntries returns host entries, which are indices into nodes, in the order in which ranks fill them. It orders
 // entries by sort key, then (for PROC) by whole load, then from larger to smaller nodes, then by ID, then by their
-// position in the list (4.2). It does not change its arguments.
+// position in the list (placement.md 4.2). It does not change its arguments.
 func OrderEntries(nodes []job.Node, entries []int, mode Mode) []int {
 	sorted := slices.Clone(entries)
 	read := mode.sortKey().read
