@@ -108,9 +108,9 @@ func keyType(algo string) string {
 	return base
 }
 
-// orderHostKeyAlgos puts the algorithms first for which known_hosts contains a key of the host (OpenSSH sshconnect2.c,
-// order_hostkeyalgs). Without this, a host that is known by its ed25519 key and also has an rsa key could look as if
-// its key had changed.
+// orderHostKeyAlgos sorts the algorithms so that those for which known_hosts contains a key of the host come first
+// (OpenSSH sshconnect2.c, order_hostkeyalgs). Without this, a host that is known by its ed25519 key and also has an rsa
+// key could look as if its key had changed.
 func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {
 	var first, last []string
 	for _, a := range algos {
