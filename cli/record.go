@@ -88,7 +88,7 @@ func (r *runRecorder) writeFinal(result job.Result, err error) {
 }
 
 // accountsLockTimeout is how long appendLine waits for the lock of the accounting file. It is limited because any user
-// who can write to the file could hold the lock for ever. Without the lock, the lines of two processes could be
+// who can write to the file could hold the lock forever. Without the lock, the lines of two processes could be
 // interleaved on some file systems.
 const accountsLockTimeout = 2 * time.Second
 

@@ -76,8 +76,8 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	return k, nil
 }
 
-// openLock opens or creates a lock file. It returns an error if the file belongs to another user, because
-// that user could hold the lock for ever.
+// openLock opens or creates a lock file. It returns an error if the file belongs to another user, because that user
+// could hold the lock forever.
 func openLock(name string) (*os.File, error) {
 	lock, err := userfile.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	info, missing := os.Lstat(name)

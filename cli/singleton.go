@@ -43,8 +43,8 @@ func singletonPort(args []string) (port string, isCall bool) {
 	return args[i+1], true
 }
 
-// runSingleton runs a job for a singleton, an MPI process that was started without mpiexec and now calls
-// mpiexec. If the job fails, runSingleton reports that to the singleton, which would otherwise wait for ever.
+// runSingleton runs a job for a singleton, an MPI process that was started without mpiexec and now calls mpiexec. If
+// the job fails, runSingleton reports that to the singleton, which would otherwise wait forever.
 func runSingleton(ctx context.Context, port string, sys System, errorCode int) error {
 	line, err := singletonLine(port, sys)
 	if err == nil {

@@ -32,7 +32,7 @@ type Feature struct {
 
 var features []Feature
 
-// Register adds a feature to all jobs. It is called while the program is initialized.
+// Register adds a feature to all jobs. It is called during program initialization.
 func Register(f Feature) { features = append(features, f) }
 
 // Features returns the names of all features, in the order in which they are attached.

@@ -20,8 +20,8 @@ import (
 	"remshell/wire"
 )
 
-// supervise handles events until no process of the job runs any more. Package supervise decides what to
-// do about each event, and Step does it.
+// supervise handles events until no process of the job is running. Package supervise decides what to do about each
+// event, and Step does it.
 func (j *Job) supervise(ctx context.Context) {
 	defer j.watchSilentNodes()()
 	due := j.callDue(time.Now())

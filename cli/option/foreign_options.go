@@ -145,7 +145,7 @@ func ShellQuote(word string) string {
 }
 
 // RegisterForeign adds an option of another launcher that mpiexec rejects, and the advice to print. valueWords is the
-// number of words of the option's value. A feature calls RegisterForeign while the program is initialized.
+// number of words of the option's value. A feature calls RegisterForeign during program initialization.
 func RegisterForeign(name string, valueWords int, advice string) {
 	foreignOptions = append(foreignOptions, refusal{name, valueWords, advice, gradeError})
 }

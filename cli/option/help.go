@@ -31,7 +31,7 @@ func (t *Table) Usage() string {
 	return b.String()
 }
 
-// topicWords returns the words that -help accepts as TOPIC.
+// topicWords returns the values that -help accepts as TOPIC.
 func (t *Table) topicWords() []string {
 	var words []string
 	for _, topic := range t.topics {

@@ -107,7 +107,7 @@ func (s *scannedApp) refuseOption(option string, isGiven bool) {
 	}
 }
 
-// A logicalLine is a line of a file with its continuation lines.
+// A logicalLine is a line of a file, joined with its continuation lines.
 type logicalLine struct {
 	number int // of its first line, from 1
 	words  []string

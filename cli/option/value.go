@@ -221,7 +221,7 @@ func (j JobOptions) Displays(words ...string) bool {
 	return slices.ContainsFunc(slices.Concat(j.Display...), func(word string) bool { return slices.Contains(words, word) })
 }
 
-// Choices returns the allowed words.
+// Choices returns the allowed keywords.
 func (DisplayList) Choices() []string { return displayWords }
 
 func (p *DisplayList) UnmarshalText(text []byte) error {
@@ -320,7 +320,7 @@ type RestartEnds struct {
 	Codes []int // exit codes for the kind code; nil: all but 0
 }
 
-// Choices returns the allowed words.
+// Choices returns the allowed keywords.
 func (RestartEnds) Choices() []string {
 	words := []string{"any"}
 	for _, kind := range job.EndKinds {

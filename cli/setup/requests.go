@@ -15,8 +15,7 @@ type JobRequest struct {
 
 var jobRequests = make(map[string]JobRequest)
 
-// RegisterJobRequest registers the request that an mpijob subcommand makes. It is called while the program is
-// initialized.
+// RegisterJobRequest registers the request that an mpijob subcommand makes. It is called during program initialization.
 func RegisterJobRequest(word string, r JobRequest) { jobRequests[word] = r }
 
 // JobRequestOf returns the request that an mpijob subcommand makes to a running job. found is false if the

@@ -1,6 +1,5 @@
 /*
-Package setup calls features between the command line and the launch of a job, so that they can act on
-their options.
+Package setup calls features at fixed points of a run, so that they can act on their options.
 
 	line --Begin--> the function that each feature registered: checks, Run.Set, Run.OnRequest, Run.OnLaunch, Run.OnEnd
 	                   |
@@ -45,7 +44,7 @@ type Run struct {
 var features []func(*Run) error
 
 // Register adds a function that Begin calls for each run, before the request is made. If init returns an error, the run
-// ends. Register is called while the program is initialized.
+// ends. Register is called during program initialization.
 func Register(init func(*Run) error) { features = append(features, init) }
 
 // Begin calls the functions that features have registered. It returns the first error.

@@ -22,7 +22,7 @@ type Requester struct {
 	ID   string
 }
 
-// A Request is a request of a user who is allowed to make it (survive.md SV-26).
+// A Request is a user's request to the job. The user is allowed to make it (survive.md SV-26).
 type Request struct {
 	Requester
 	Verb       job.Verb
@@ -42,7 +42,7 @@ type Terms struct {
 
 var termsOf = make(map[job.Verb]Terms)
 
-// Register registers the terms for a verb. It is called while the program is initialized.
+// Register registers the terms for a verb. It is called during program initialization.
 func Register(verb job.Verb, terms Terms) { termsOf[verb] = terms }
 
 // WhyRefused returns the reason for refusing a request, or "" if the request may be carried out. running is

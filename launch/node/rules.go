@@ -27,7 +27,7 @@ var rules [256]rule
 
 // Admit registers a function that decides whether a helper may currently send a message of type M. check returns the
 // message, or nil to ignore it. If check returns an error, the message is a violation of the protocol, and the
-// connection ends. check is called with the validator's lock held. Admit is called while the program is initialized.
+// connection ends. check is called with the validator's lock held. Admit is called during program initialization.
 func Admit[M wire.Message](check func(*Validator, M) (wire.Message, error)) {
 	rules[wire.NumberFor[M]()].admit = func(v *Validator, m wire.Message) (wire.Message, error) { return check(v, m.(M)) }
 }
@@ -42,9 +42,9 @@ func AdmitIf[M wire.Message](check func(*Validator, M) error) {
 	})
 }
 
-// OnSend registers a function that is called before a message of type M is sent to a helper. Functions are
-// called in the order in which they were registered, with the validator's lock held. OnSend is called while
-// the program is initialized.
+// OnSend registers a function that is called before a message of type M is sent to a helper. Functions are called in
+// the order in which they were registered, with the validator's lock held. OnSend is called during program
+// initialization.
 func OnSend[M wire.Message](note func(*Validator, M)) {
 	r := &rules[wire.NumberFor[M]()]
 	r.sent = append(r.sent, func(v *Validator, m wire.Message) { note(v, m.(M)) })

@@ -27,7 +27,7 @@ type Feature struct {
 
 var features []Feature
 
-// Register adds a feature to all reservations. It is called while the program is initialized.
+// Register adds a feature to all reservations. It is called during program initialization.
 func Register(f Feature) { features = append(features, f) }
 
 // A Preparation is one call of a feature's Prepare. Only the reservation's goroutine may use it, except where

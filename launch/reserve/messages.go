@@ -18,6 +18,6 @@ var owned = func() (set [256]bool) {
 // for spawns and moves.
 func Owns(m wire.Message) bool { return owned[wire.NumberOf(m)] }
 
-// Own declares that a feature handles messages of type M while it prepares nodes, with the function that it
-// passes to Handle. Own is called while the program is initialized.
+// Own declares that a feature handles messages of type M while it prepares nodes, with the function that it passes to
+// Handle. Own is called during program initialization.
 func Own[M wire.Message]() { owned[wire.NumberFor[M]()] = true }
