@@ -194,7 +194,7 @@ func (e unreadError) Error() string { return e.text }
 
 func newUnreadError(text string) error { return unreadError{text: text} }
 
-// first returns the name and value of the first variable in names that is set and not empty. If no variable is, it
+// first returns the name and value of the first variable in names that is set and not empty. If there is none, it
 // returns the first name and "".
 func (w Inputs) first(names ...string) (name, value string) {
 	for _, name := range names {
