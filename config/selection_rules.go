@@ -268,8 +268,8 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	}
 }
 
-// reservedAttributes lists the attributes that cannot be set under attributes, each with what to write instead. Each of
-// these attributes has its own key, or only a probe can determine it.
+// reservedAttributes maps each attribute that cannot be set under the key attributes to a hint. The hint names the key
+// to write instead, or says that mpiexec detects the attribute by a probe.
 var reservedAttributes = map[string]string{
 	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
 	nodeset.Class: "write classes", nodeset.Arch: "mpiexec detects this attribute on the hosts", nodeset.CPUModel: "mpiexec detects this attribute on the hosts", nodeset.NetSpeed: "mpiexec detects this attribute on the hosts",
