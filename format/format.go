@@ -67,7 +67,7 @@ func (t *textTable) addRow(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// dropEmptyColumns removes columns whose cells are empty in all rows except the first row, which has the column
+// dropEmptyColumns removes columns whose cells are empty in all rows except the first row, which contains the column
 // names. It removes only the columns in names.
 func (t *textTable) dropEmptyColumns(names []string) {
 	for _, name := range names {

@@ -634,8 +634,8 @@ func (l Ledger) FormatJSON(ref job.JobRef) string {
 	return string(EscapeJSON(text)) + "\n"
 }
 
-// formatAge returns the time that has passed since a time, as HH:MM:SS. It returns 0 for a time in the future,
-// since the clocks of other hosts may be ahead.
+// formatAge returns the time that has elapsed since a moment in the past, as HH:MM:SS. If the moment is in the future,
+// it returns 0, because the clocks of other hosts may be ahead.
 func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
