@@ -15,7 +15,7 @@ var sentenceEnd = regexp.MustCompile(`[.!?:]["')]*(\s|$)`)
 // minSentences is the minimum number of sentences in a paragraph or list that counts as a passage.
 const minSentences = 3
 
-// collectPassages returns the passages of README.md and of doc/, except those of generated files.
+// collectPassages returns the passages of README.md and of doc/, except passages of generated files.
 func collectPassages(repo fs.FS) (found []sample, err error) {
 	err = fs.WalkDir(repo, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {

@@ -177,11 +177,11 @@ esac
 `
 }
 
-// slaves returns the link, the name and the file of each slave of mpirun in this package, in the terms of
+// slaves returns the link, the name and the file of each slave of mpirun in this package. These are terms of
 // update-alternatives.
 func (p linux) slaves() (found [][3]string) { return slaves(p.kind, p.files) }
 
-// slaves returns the link, the name and the file of each slave of mpirun in a tree of files, in the terms of
+// slaves returns the link, the name and the file of each slave of mpirun in a tree of files. These are terms of
 // update-alternatives. kind is deb or rpm.
 func slaves(kind string, files tree) (found [][3]string) {
 	zsh := "/usr/share/zsh/vendor-completions/_mpiexec"

@@ -58,7 +58,7 @@ func above(name string) string {
 	return name[:i]
 }
 
-// gzipped compresses a manual page as Debian requires, which is like gzip -9n.
+// gzipped compresses a manual page as Debian requires, in the same way as gzip -9n.
 func gzipped(data []byte) []byte {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
