@@ -6,7 +6,7 @@ of the shell, the transfer of the program, the greeting, and each reply. Data fr
 So a host gains nothing by sending a byte each second. Two things extend the limit:
 
   - Each byte that the host has accepted extends the limit by the time that a byte takes at MinRate.
-  - Pauses that are not the host's fault do not count.
+  - A pause that is not the host's fault extends the limit by the length of the pause.
 
 Usage:
 
