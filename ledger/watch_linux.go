@@ -26,9 +26,9 @@ const (
 	lookPauseFactor = 4
 )
 
-// maxWatchedPerUser is the maximum number of claims of one user that inotify watches. The kernel limits the number
-// of watches (fs.inotify.max_user_watches). If a user has more claims, the end of a further claim is noticed when
-// its name is removed, or at the next scan.
+// maxWatchedPerUser is the maximum number of claims of one user that inotify watches. The kernel limits the number of
+// watches (fs.inotify.max_user_watches). If a user has more claims, the watcher notices the end of an additional claim
+// when its name is removed, or at the next scan.
 const maxWatchedPerUser = 256
 
 // fileEvents occur when the process that holds a file ends: the only descriptor for writing is closed, or the
