@@ -284,8 +284,8 @@ func (p *Pool) objectCapacity(i, width, rounds int) int {
 	return capacity
 }
 
-// CapacityByLimit returns how many more ranks fit, regardless of free slots, if only the objects' limits of ranks count
-// (ppr, multiplied by rounds).
+// CapacityByLimit returns how many more ranks the objects' limits allow (ppr, multiplied by rounds), regardless of free
+// slots.
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
