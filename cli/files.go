@@ -28,10 +28,9 @@ import (
 // same limit.
 const maxLinks = 40
 
-// isWorldWritable reports whether every user can replace a file. It returns true if every user can write to
-// the file, to a directory above it, or to the target of a symbolic link on the path. Directories with the
-// sticky bit do not count, because only owners can replace files there. links is the number of links followed
-// so far.
+// isWorldWritable reports whether every user can replace a file. It returns true if every user can write to the file,
+// to a directory above it, or to the target of a symbolic link on the path. It ignores directories with the sticky bit,
+// because only owners can replace files in them. links is the number of links followed so far.
 func isWorldWritable(name string, links int) bool {
 	at, err := filepath.Abs(name)
 	if err != nil || links > maxLinks {

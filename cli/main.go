@@ -167,8 +167,8 @@ type infoTexts interface {
 	Info(line option.Line, environ []string, version string) string
 }
 
-// printInfo prints the text for an option that only asks for information about the program, such as --version
-// or --help. done is false if there is no such option.
+// printInfo prints the information that an option such as --version or --help asks for. done is false if there is no
+// such option.
 func printInfo(table infoTexts, line option.Line, sys System) (done bool, err error) {
 	var text string
 	switch {
@@ -219,8 +219,8 @@ func checkQueries(line option.Line) error {
 	return nil
 }
 
-// isOnLine reports whether an option was given on the command line itself. Options from variables and
-// files do not count.
+// isOnLine reports whether an option was given on the command line itself. It returns false for options from variables
+// and files.
 func isOnLine(line option.Line, name string) bool {
 	g, given := line.Origin(name)
 	return given && g.OnLine()

@@ -12,7 +12,7 @@ import (
 	"remshell/text"
 )
 
-// A message is a text that mpiexec prints for the user, with reasons, hints or facts in the lines below it.
+// A message is a line that mpiexec prints for the user, with reasons, hints or facts in the lines below it.
 type message struct {
 	messageKind
 	text    string   // printed after the program's name; after a newline, lines of a file that the text quotes
@@ -105,8 +105,8 @@ func (s messagePrinter) printLine(text string) {
 	s.printMessage(message{messageKind: messageKindOf(text), text: format.EscapeSentence(text)})
 }
 
-// printFailure prints a failure of the job or of a rank. lines[0] is the text, and the other lines are
-// details. It changes lines.
+// printFailure prints a failure of the job or of a rank. lines[0] is the failure, and the other lines are details. It
+// changes lines.
 func (s messagePrinter) printFailure(lines []string) {
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

@@ -234,7 +234,7 @@ func runBatchProgramOnce(name string, args ...string) (text string, killed bool,
 	return out.String(), false, nil
 }
 
-// lastLine returns the last non-blank line of a text. If there is none, it returns fallback.
+// lastLine returns the last non-blank line of text. If there is none, it returns fallback.
 func lastLine(text, fallback string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := strings.TrimSpace(lines[len(lines)-1]); last != "" {

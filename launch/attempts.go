@@ -383,8 +383,8 @@ func (l *attemptLoop) sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isFirstHere reports whether this mpiexec has not run an attempt (one run of all ranks) yet. Attempts that
-// another mpiexec ran before --resume do not count.
+// isFirstHere reports whether this mpiexec has not run an attempt (one run of all ranks) yet. It ignores attempts that
+// another mpiexec ran before --resume.
 func (l *attemptLoop) isFirstHere() bool { return len(l.attempts) == l.pastAttempts }
 
 func (l *attemptLoop) report(event job.AttemptEvent) { l.env.Events().AttemptEvent(event) }

@@ -6,8 +6,8 @@ import (
 	"remshell/job"
 )
 
-// maxKeptShown is the largest number of session directories that the text at the end of a job lists. --report
-// lists all.
+// maxKeptShown is the maximum number of session directories that the report at the end of a job lists. --report lists
+// all.
 const maxKeptShown = 12
 
 // formatKeptSessions returns report lines about session directories of Open MPI that were not removed (rule

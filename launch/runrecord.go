@@ -198,7 +198,7 @@ func otherCPUHint(n *Node, nodes []*Node) string {
 	return ""
 }
 
-// loaderPatterns are the texts of the dynamic loaders of glibc and musl before the name of a missing library.
+// loaderPatterns are the messages of the dynamic loaders of glibc and musl that precede the name of a missing library.
 var loaderPatterns = []string{"error while loading shared libraries: ", "Error loading shared library "}
 
 // missingLibrary returns the library that the dynamic loader of glibc or musl reports as missing,
@@ -229,7 +229,7 @@ func lastLine(text string) string {
 	return truncate(last)
 }
 
-// truncate shortens a text to the maximum length of one line of a report.
+// truncate shortens text to the maximum length of one line of a report.
 func truncate(text string) string {
 	const most = 80
 	if len(text) > most {

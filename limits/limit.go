@@ -176,7 +176,7 @@ func Tighten(limits Map, origins Origins, added Map, origin string) {
 	}
 }
 
-// Parse parses items NAME=VALUE separated by commas. If a name occurs several times, the smallest value counts.
+// Parse parses items NAME=VALUE separated by commas. If a name occurs several times, the smallest value applies.
 func Parse(list string) (Map, error) {
 	bounds := make(Map)
 	for item := range strings.SplitSeq(list, ",") {
@@ -318,8 +318,8 @@ type Excess struct {
 	From          string // the option or file that set the limit; empty: unknown
 }
 
-// BatchLine returns the text about the excess as batch systems print it (rule RM-56). Sizes are in bytes. Times are
-// in seconds, rounded up.
+// BatchLine describes the excess in the format of batch systems (rule RM-56). Sizes are in bytes. Times are in seconds,
+// rounded up.
 func (e Excess) BatchLine() string {
 	used, allowed := e.Used, e.Allowed
 	if propertiesOf[e.Name].unit == timeUnit {
@@ -335,8 +335,7 @@ func formatSeconds(ns int64) string {
 	return strconv.FormatFloat(float64((ns+unit-1)/unit)/1000, 'f', -1, 64) + " s"
 }
 
-// String returns the text about the excess for users, such as "mem: 2.1 GiB used on host n1, 2 GiB allowed by
-// --limit".
+// String describes the excess for users, such as "mem: 2.1 GiB used on host n1, 2 GiB allowed by --limit".
 func (e Excess) String() string {
 	used, allowed := Amount(e.Name, e.Used), Amount(e.Name, e.Allowed)
 	if propertiesOf[e.Name].unit == timeUnit {

@@ -155,7 +155,7 @@ func (r *Recorder) Remark(text string) {
 	}
 }
 
-// truncate cuts a text, which may come from hosts, to maxErrorText bytes.
+// truncate cuts text, which may come from hosts, to maxErrorText bytes.
 func truncate(text string) string {
 	if len(text) > maxErrorText {
 		text = strings.ToValidUTF8(text[:maxErrorText], "") + "..."

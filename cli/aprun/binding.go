@@ -23,7 +23,7 @@ const (
 	maxCPUs = 65536 // greatest number of CPUs in a list
 )
 
-// unboundSet is the text in a -cc list that leaves a rank unbound.
+// unboundSet is the item of a -cc list that leaves a rank unbound.
 const unboundSet = "x"
 
 // Binding translates a value of -cc to a value of --bind-to. It does not handle the keywords cpu and depth. depth is

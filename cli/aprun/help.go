@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// foldNumbers returns the numbers of a set as a text with ascending ranges, such as "1-3,7".
+// foldNumbers formats the numbers of a set as ascending ranges, such as "1-3,7".
 func foldNumbers(set map[int]bool) string {
 	var parts []string
 	ids := slices.Sorted(maps.Keys(set))

@@ -87,8 +87,8 @@ func (b *BatchOption) set(text string) error {
 	return nil
 }
 
-// BatchOption merges all --batch-option options of the command line. If a key is given twice, the last one
-// counts.
+// BatchOption merges all --batch-option options of the command line. If a key is given twice, the last value takes
+// effect.
 func (j JobOptions) BatchOption() (all BatchOption) {
 	for _, one := range j.Batch {
 		all.set(one.Text) // UnmarshalText has found no error in it

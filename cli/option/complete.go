@@ -70,7 +70,7 @@ func (c Completion) String() string {
 	return b.String()
 }
 
-// Complete returns the texts that may replace the last element of words. words is a command line up to the cursor.
+// Complete returns the candidates that may replace the last element of words. words is a command line up to the cursor.
 func (t *Table) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	hosts, doctor, named := false, false, false // hosts: words that are no options are hosts; doctor: they are, unless named (an option names hosts or is about a program)

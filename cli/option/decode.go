@@ -103,8 +103,8 @@ func (o *Option) allowsWord(text string) bool {
 	return slices.ContainsFunc(o.Words, func(word string) bool { return strings.EqualFold(word, text) })
 }
 
-// canonicalValue returns a value in a standard form, so that equal values are equal texts: 010 becomes 10, and keywords
-// are spelled as in the table of options.
+// canonicalValue returns a value in a standard form, so that equal values are equal strings: 010 becomes 10, and
+// keywords are spelled as in the table of options.
 func (o *Option) canonicalValue(text string) string {
 	if n, err := strconv.Atoi(text); err == nil && o.field.Type.Kind() == reflect.Int {
 		return strconv.Itoa(n)

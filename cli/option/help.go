@@ -11,7 +11,7 @@ import (
 	"remshell/usererr"
 )
 
-// helpColumn is the column of help texts in which explanations begin.
+// helpColumn is the column at which explanations begin in help texts.
 const helpColumn = 30
 
 // Usage returns the text that -help prints: one line for each option, grouped under headings.
@@ -237,7 +237,7 @@ func (o *Option) settingText(value string) string {
 	return name + "=" + cmp.Or(value, `""`)
 }
 
-// scopeText returns a text that says whether the option applies to one app context or to the whole job.
+// scopeText returns a phrase that says whether the option applies to one app context or to the whole job.
 func (o *Option) scopeText() string {
 	text := map[Scope]string{
 		PerApp:    "The option applies only to its own app context",

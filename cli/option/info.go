@@ -65,7 +65,7 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	return rows
 }
 
-// originText returns a text that says where an option was given, such as a file and line.
+// originText describes where an option was given, for example by a file and line.
 func (g GivenOption) originText(appCount int) string {
 	switch {
 	case g.source != "":

@@ -102,7 +102,7 @@ func (t *JobTable) Man(version string) string {
 	return b.String()
 }
 
-// Complete returns the texts that may replace the last element of words. words is a command line up to the cursor.
+// Complete returns the candidates that may replace the last element of words. words is a command line up to the cursor.
 func (t *JobTable) Complete(words []string, lists CompletionLists) Completion {
 	last := len(words) - 1
 	var before []string // the words that are not options

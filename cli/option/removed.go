@@ -4,8 +4,8 @@ import (
 	"remshell/usererr"
 )
 
-// removedOptions maps options that mpiexec had in an earlier version to texts about what to use instead. A
-// key name=value is a removed value of an option. Entries are deleted after one release.
+// removedOptions maps options that mpiexec had in an earlier version to advice about what to use instead. A key
+// name=value is a removed value of an option. Entries are deleted after one release.
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"launcher-fallback": "use --batch-option fallback=ssh",

@@ -388,8 +388,8 @@ func (s *scanner) refuseForeign(dashed string, r refusal) {
 	}
 }
 
-// suggest returns a text that lists up to three options whose spelling is closest to name. They differ from name by at
-// most two letters, or by fewer if name is short.
+// suggest returns a phrase that lists up to three options whose spelling is closest to name. They differ from name by
+// at most two letters, or by fewer if name is short.
 func (t *Table) suggest(name string) string {
 	best := min(2, len(name)/2)
 	var found []string
@@ -461,8 +461,8 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	return true
 }
 
-// schedulerPairs splits a text such as a=b,c,d=e into a=b,c and d=e. An item without = belongs to the value
-// before it.
+// schedulerPairs splits a string such as a=b,c,d=e into a=b,c and d=e. An item without = belongs to the value before
+// it.
 func schedulerPairs(text string) (pairs [][2]string) {
 	for piece := range strings.SplitSeq(text, ",") {
 		name, value, named := strings.Cut(piece, "=")

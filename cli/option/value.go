@@ -115,7 +115,7 @@ func parseSeconds(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// ShellWords are the words of a text that was split as a shell does.
+// ShellWords are the words into which a shell would split a value.
 type ShellWords []string
 
 func (w *ShellWords) UnmarshalText(text []byte) error {
@@ -130,7 +130,8 @@ func (w *ShellWords) UnmarshalText(text []byte) error {
 // shellSplit splits text at blanks. Quotes and backslashes work as in sh, but nothing is expanded.
 func shellSplit(text string) ([]string, error) { return splitWords(text, false) }
 
-// splitWords splits text like shellSplit. If comments is true, a # at the start of a word ends the text.
+// splitWords splits text like shellSplit. If comments is true, a # at the start of a word begins a comment, which is
+// ignored.
 func splitWords(text string, comments bool) ([]string, error) {
 	var words []string
 	var word strings.Builder

@@ -41,7 +41,8 @@ type Run struct {
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
-// A GangUsage says how a job took turns with others, in seconds.
+// A GangUsage contains how many seconds a job's ranks ran and were stopped while it took turns with other jobs, and how
+// often they were stopped.
 type GangUsage struct {
 	Ran      float64 `json:"ran"`
 	Stopped  float64 `json:"stopped"`

@@ -254,7 +254,7 @@ func (w Inputs) confineToGroups(app *job.App, line option.Line, s option.AppCont
 	return nil
 }
 
-// setTaskCounts stores in each candidate how many tasks the allocation grants there.
+// setTaskCounts stores in each candidate how many tasks the allocation grants on it.
 func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	if w.Allocation == nil || !batch.Known(line.Job.RMK) {
 		return
@@ -276,7 +276,7 @@ func (w Inputs) setTaskCounts(req *job.Request, line option.Line) {
 	}
 }
 
-// setGrants stores in each candidate which CPUs and GPUs the allocation grants there (rule RM-6).
+// setGrants stores in each candidate which of its CPUs and GPUs the allocation grants (rule RM-6).
 func (w Inputs) setGrants(nodes []job.NodeDef) {
 	if w.Allocation == nil {
 		return

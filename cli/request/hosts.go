@@ -34,9 +34,9 @@ The table shows the further steps for a host, and its names in each step, for "n
 	node.Node        Connector.receiveHello: Hello, NodeInfo
 */
 
-// appHosts returns the hosts of an app context, which come from a list (-host), a file (-hostfile), or both.
-// With both, these are the hosts of the file that are also in the list (rule HOST-9). If unique is true, only
-// the first entry of each host counts (rule HOST-4).
+// appHosts returns the hosts of an app context, which come from a list (-host), a file (-hostfile), or both. With both,
+// these are the hosts of the file that are also in the list (rule HOST-9). If unique is true, only the first entry of
+// each host is used (rule HOST-4).
 func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, error), unique bool) ([]hostlist.Entry, error) {
 	join := hostlist.Join
 	if unique {

@@ -149,8 +149,8 @@ func (w Inputs) namedHosts(req *job.Request, line option.Line, fixed rankPlaceme
 	return named, list, err
 }
 
-// jobLimits returns the limits of a job and where each was set. Limits can be set by features, the cluster
-// file and the job's class. If a limit is set more than once, the smallest value counts (rule RM-55).
+// jobLimits returns the limits of a job and where each was set. Limits can be set by features, the cluster file and the
+// job's class. If a limit is set more than once, the smallest value applies (rule RM-55).
 func (w Inputs) jobLimits(j option.JobOptions) (limits.Map, limits.Origins, error) {
 	bounds, origins := make(limits.Map), make(limits.Origins)
 	maps.Copy(bounds, w.Limits)

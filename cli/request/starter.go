@@ -72,8 +72,8 @@ func attachable(number string) bool {
 	return number != "" && len(number) <= most && number[0] != '-'
 }
 
-// BatchJob returns the batch system in whose job mpiexec runs, and the job's ID there. system is nil if mpiexec does
-// not run in a batch job.
+// BatchJob returns the batch system in whose job mpiexec runs, and the batch system's ID of that job. system is nil if
+// mpiexec does not run in a batch job.
 func (w Inputs) BatchJob() (system *batch.System, number string) {
 	return batch.Inside(w.allocInputs())
 }

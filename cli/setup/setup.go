@@ -61,7 +61,7 @@ func (r *Run) Begin() error {
 // wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
-// Limit adds resource limits for the job. For each kind of limit the smallest value counts, whether Limit, the cluster
+// Limit adds resource limits for the job. For each kind of limit the smallest value applies, whether Limit, the cluster
 // file or the job's class sets it. origin says where the user has set the limits. Limit may only be called during
 // Begin, because the request is built with these limits afterwards.
 func (r *Run) Limit(jobLimits limits.Map, origin string) {

@@ -49,7 +49,7 @@ type Deadline struct {
 	allowedStops time.Duration // duration of all stops before the Deadline was set
 }
 
-// Deadline returns the moment at which mpiexec will have run for d. Stops do not count.
+// Deadline returns the moment at which mpiexec will have run for d, not counting stops.
 func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
@@ -63,7 +63,7 @@ func (p *StopTimes) Limit(ctx context.Context, limit time.Duration, cause error)
 	return deadline.New(ctx, limit, cause, p.Total)
 }
 
-// Within returns a context that ends with cause when mpiexec has run for d. Stops do not count.
+// Within returns a context that ends with cause when mpiexec has run for d, not counting stops.
 func (p *StopTimes) Within(ctx context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	limit := p.Limit(ctx, d, cause)
 	return limit.Context(), limit.Stop

@@ -35,8 +35,8 @@ func (o requestTable) expects(m wire.Message) bool {
 }
 
 // takeReply removes the request to which m is the reply. It returns nil if that request was abandoned. If several
-// requests have the same key, a reply counts as the reply to a request for which mpiexec still waits. But if their key
-// contains an ID, replies count in the order of the requests.
+// requests have the same key, a reply is taken as the reply to a request for which mpiexec still waits. But if their
+// key contains an ID, replies are matched to the requests in order.
 func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]

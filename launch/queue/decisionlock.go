@@ -12,8 +12,8 @@ import (
 )
 
 // ChooseHost chooses the queue host, which is the first host of the cluster file's list that was reached. If the
-// cluster file has no list, it is the first node. Tickets on other hosts of the list count, too: all these hosts
-// together form one queue (rule SV-37).
+// cluster file has no list, it is the first node. Tickets on other hosts of the list are considered, too: all these
+// hosts together form one queue (rule SV-37).
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {

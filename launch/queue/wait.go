@@ -171,8 +171,8 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	}
 }
 
-// waitReason returns a short text that says why the request waits. If it waits for a better node set, until
-// is the end of that wait.
+// waitReason returns a short phrase that says why the request waits. If it waits for a better node set, until is the
+// end of that wait.
 func waitReason(failed *plan.Error, until time.Time) string {
 	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {

@@ -128,7 +128,7 @@ func (r *reservation) waitUntilGone(ctx context.Context, t jobTarget, result *Co
 }
 
 // remainingClaim returns a node on which the job has a claim, or may have one because the node's ledger (directory of
-// claims) cannot be read. claim is a text that says which of these two cases applies. Both results are empty if there
+// claims) cannot be read. claim is a phrase that says which of these two cases applies. Both results are empty if there
 // is no such node.
 func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string) {
 	for i, p := range pages {

@@ -414,7 +414,7 @@ func (r *reservation) conflictError(conflict *claimConflict) error {
 
 func (e *claimConflict) Error() string { return e.node + ": " + e.reason }
 
-// reportOnce reports a text to the user, unless it has already reported the same text.
+// reportOnce prints a line for the user, unless it has already printed the same line.
 func (r *reservation) reportOnce(text string) {
 	if !r.noticesReported[text] {
 		r.noticesReported[text] = true

@@ -15,8 +15,8 @@ func universeSize(req job.Request, b Baseline) int {
 	return req.Universe
 }
 
-// totalSlots returns the number of slots of all hosts on which ranks of the job, including spawned ones, may
-// run (rule PMIX-71). Slots that other jobs use count, too. nodes are the nodes that were reached.
+// totalSlots returns the number of slots of all hosts on which ranks of the job, including spawned ones, may run (rule
+// PMIX-71). Slots that other jobs use are included. nodes are the nodes that were reached.
 func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	if req.SpawnHosts.None {
 		return p.Size

@@ -50,8 +50,8 @@ func (s *State) isExplained() bool {
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledPatterns are texts about the loss of a node that only say that its helper was killed, without a
-// reason. In these cases something on the node has ended the helper or its whole session.
+// helperKilledPatterns are reasons for the loss of a node which only say that its helper was killed, and not why. In
+// these cases something on the node has ended the helper or its whole session.
 var helperKilledPatterns = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
 // logHint returns a hint that names the log which says why a node's helper was killed. In a batch job it

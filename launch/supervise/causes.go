@@ -126,8 +126,8 @@ var causes = [...]causeRule{
 	NoProgress:         {name: "a job makes no progress (`--hang-action end`)", reason: "limit", text: reportedText, code: fixedCode(job.ExitTimeout), blames: blameNobody, external: true},
 }
 
-// CountsAfterRanks reports whether a failure of this kind still counts when all ranks have ended. Lost output
-// is an example.
+// CountsAfterRanks reports whether a failure of this kind, such as lost output, still matters when all ranks have
+// ended.
 func (k Kind) CountsAfterRanks() bool { return causes[k].afterRanks }
 
 // Reason returns the cause as one word for reports. For a nil cause, which means that the job succeeded, it
@@ -257,8 +257,8 @@ func lostNodeText(s *State, e Failure) string {
 	return text
 }
 
-// toldToEndText returns the text about a node on which processes have received a signal such as SIGTERM,
-// while the other nodes have not received any.
+// toldToEndText returns the text about a node on which processes have received a signal such as SIGTERM, although the
+// other nodes have not received one.
 func toldToEndText(s *State, e Failure) string {
 	text := fmt.Sprintf("the processes on %s received a signal to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {

@@ -42,5 +42,5 @@ func (s *State) Resume(now time.Time) {
 }
 
 // StoppedTime returns for how long the ranks have been stopped in total. If they are currently stopped, the current
-// stop does not count.
+// stop is not included.
 func (s *State) StoppedTime() time.Duration { return s.clock.stopped }

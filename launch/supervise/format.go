@@ -9,7 +9,7 @@ import (
 	"remshell/job"
 )
 
-// exitText returns a text about how a rank ended. The text follows a text such as "rank 5 on node02".
+// exitText describes how a rank ended. The result follows a text such as "rank 5 on node02".
 func exitText(e *job.Exit) string {
 	if e.Signal == 0 {
 		return fmt.Sprintf("exited with code %d", e.Code)

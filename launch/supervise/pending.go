@@ -21,7 +21,7 @@ type suspicion struct {
 	due   time.Time
 }
 
-// set sets the suspicion, unless there is one already. The first one counts.
+// set sets the suspicion, unless there already is one.
 func (s *suspicion) set(c Cause, due time.Time) {
 	if s.cause == nil {
 		*s = suspicion{&c, due}
