@@ -187,7 +187,7 @@ func (j *Job) fenceStuck(err error) []supervise.Event {
 	return fenceBroken(err)
 }
 
-// fenceBroken returns an event that reports that a fence can never complete.
+// fenceBroken returns an event for a fence that can never complete.
 func fenceBroken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: supervise.PMIBarrierBroken, Text: err.Error()}}
 }

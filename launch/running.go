@@ -166,7 +166,7 @@ func (j *Job) openStreams(place *reserve.Reservation, outputLost func()) error {
 	return j.Streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
 }
 
-// stdoutGoneEvent returns an event that reports that mpiexec's standard output can no longer be written to.
+// stdoutGoneEvent returns the event for a standard output of mpiexec that can no longer be written to.
 func stdoutGoneEvent(err error) supervise.Event {
 	if errors.Is(err, syscall.EPIPE) {
 		return supervise.Failure{Kind: supervise.StdoutGone}
@@ -174,8 +174,8 @@ func stdoutGoneEvent(err error) supervise.Event {
 	return outputFailedEvent("standard output", err)
 }
 
-// outputFailedEvent returns an event that reports that standard output or a file cannot be written to. output is the
-// name of that output.
+// outputFailedEvent returns the event for standard output or a file that cannot be written to. output is the name of
+// this output.
 func outputFailedEvent(output string, err error) supervise.Event {
 	text := output + ": " + err.Error()
 	if hint := usererr.Hint(err); hint != "" {

@@ -172,7 +172,7 @@ func (j *Job) ResultSoFar() job.Result {
 	return r
 }
 
-// printerDone is an event that reports that a printer has written everything.
+// printerDone is the event that waitForPrinter receives when a printer has written everything.
 type printerDone struct{ printer *stdio.Printer }
 
 // waitForPrinter waits until a printer has written everything. If the ranks ended by themselves, it waits as

@@ -176,7 +176,8 @@ func Tighten(limits Map, origins Origins, added Map, origin string) {
 	}
 }
 
-// Parse parses items NAME=VALUE separated by commas. If a name occurs several times, the smallest value applies.
+// Parse parses comma-separated items of the form NAME=VALUE. If a name occurs several times, the smallest value
+// applies.
 func Parse(list string) (Map, error) {
 	bounds := make(Map)
 	for item := range strings.SplitSeq(list, ",") {

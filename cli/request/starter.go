@@ -110,9 +110,10 @@ const (
 )
 
 // LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills ranks and
-// mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time that it reports, or else
-// its documented default. A userDelay of 0 means that the option is not given. LimitGrace asks the batch system, by
-// calling run, only if the request has a long grace period. It returns the limit, or 0 if there is none.
+// mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time that the batch system
+// reports, or else its documented default. A userDelay of 0 means that the option is not given. LimitGrace asks the
+// batch system, by calling run, only if the request has a long grace period. It returns the limit, or 0 if there is
+// none.
 func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
 	wait := userDelay
 	switch {

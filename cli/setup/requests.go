@@ -5,8 +5,8 @@ import (
 	"remshell/job"
 )
 
-// A JobRequest is a request to a running job. An mpijob subcommand, such as "suspend", makes it, and so does the
-// equivalent option of mpiexec.
+// A JobRequest is a request to a running job, which users make with an mpijob subcommand, such as "suspend", or with
+// the equivalent option of mpiexec.
 type JobRequest struct {
 	Verb  job.Verb
 	Args  func(option.Line) ([]string, error) // returns the arguments of the request; nil: it has none

@@ -142,7 +142,7 @@ func capacityFrom(err error) int {
 	return failed.FreeRanks
 }
 
-// untriedCandidates returns the candidates that have not been connected to yet and for which match returns
+// untriedCandidates returns the candidates to which no connection has been attempted yet and for which match returns
 // true.
 func (r *reservation) untriedCandidates(match func(job.NodeDef) bool) (defs []job.NodeDef) {
 	canBeUsed := plan.ProbeFilter(r.req)

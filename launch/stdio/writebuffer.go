@@ -21,7 +21,7 @@ const minBorrow = 1 << 10
 
 func (c *writeBuffer) addCopy(b []byte) { c.copies = append(c.copies, b...) }
 
-// addBorrowed appends b without copying it. b must not change until it has been written.
+// addBorrowed appends b. It copies b only if b is shorter than minBorrow. b must not change until it has been written.
 func (c *writeBuffer) addBorrowed(b []byte) {
 	if len(b) < minBorrow {
 		c.addCopy(b)
@@ -31,7 +31,7 @@ func (c *writeBuffer) addBorrowed(b []byte) {
 	c.list = append(c.list, b)
 }
 
-// endRun appends to list the bytes that were copied since the last call.
+// endRun appends to c.list the bytes that were copied since the last call.
 func (c *writeBuffer) endRun() {
 	if len(c.copies) > c.runStart {
 		c.list = append(c.list, c.copies[c.runStart:])
