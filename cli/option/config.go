@@ -66,8 +66,8 @@ func (b *defaultOptions) readConfig(sources Sources) {
 }
 
 // UntrustedError returns the error for a file that mpiexec does not use: the file can make mpiexec run programs, and
-// another user could change it. cause is the reason, and content is the dangerous part of the file. option is the
-// option with which the user can name a copy of the file.
+// another user could change it. cause says why another user could change the file, and content is the dangerous part of
+// the file. option is the option with which the user can name a copy of the file.
 func UntrustedError(cause error, content, option string) error {
 	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", cause, content), Remedy: usererr.Hint(cause) + option}
 }

@@ -257,8 +257,8 @@ func (s *AppContext) locateHosts() {
 }
 
 // infoRequest returns the Line for a request that only prints information: help, the version or the keywords of --pmi.
-// Such a request takes precedence over all errors, because a user who asks for help may have made some. It returns
-// false if there is no such request.
+// Such a request takes precedence over all errors, because the command line of a user who asks for help may contain
+// errors. It returns false if there is no such request.
 func infoRequest(apps []scannedApp) (Line, bool) {
 	var line Line
 	for _, s := range apps {

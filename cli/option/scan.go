@@ -303,8 +303,8 @@ func (s *scanner) addError(text, remedy string) {
 	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// scanHelp reads "-help", "-help -OPTION" or "-help=OPTION" (rule DIAG-10). If the word after -help names an
-// option or can be searched for, it is the topic of the help.
+// scanHelp reads "-help", "-help -OPTION" or "-help=OPTION" (rule DIAG-10). If the word after -help names an option or
+// is a word to search for, it is the topic of the help.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")

@@ -95,8 +95,8 @@ func withoutMoves(attempts []job.Attempt) []job.Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a job.Attempt) bool { return !a.Kind.CountsAsFailure() })
 }
 
-// RestartsUsed returns how many restarts a job has used if it is started again after the last of attempts.
-// That restart is included.
+// RestartsUsed returns how many restarts a job has used, including the restart that follows the last of the given
+// attempts.
 func RestartsUsed(p job.RestartPolicy, attempts []job.Attempt) int {
 	return len(withoutMoves(attempts[min(p.PastAttempts, len(attempts)):]))
 }
