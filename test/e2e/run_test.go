@@ -389,7 +389,7 @@ func TestTwoNamesOfOneHost(t *testing.T) {
 	if want := b.helloLines([]string{"n1"}, 2); r.code != 0 || !slices.Equal(sortedLines(r.out), want) {
 		t.Errorf("exit %d:\n%s%s\nwant %q", r.code, r.out, r.err, want)
 	}
-	if !strings.HasPrefix(r.err, "mpiexec: n1 and other are one machine") || strings.Count(r.err, "\n") != 1 {
+	if !strings.HasPrefix(r.err, "mpiexec: n1 and other are the same machine") || strings.Count(r.err, "\n") != 1 {
 		t.Errorf("want one line that says so, got %q", r.err)
 	}
 }

@@ -128,7 +128,7 @@ func TestFreeIPAFails(t *testing.T) {
 	job := mpiexecCall{args: []string{"-hosts", "n1:1,n2:1", "-n", "2", "true"}}
 	b.runOn(t, testbed.Head, "touch", "/var/lib/sss/pubconf/down")
 	r := b.checkRefused(t, job, 125, "n[1-2]: host key: KnownHostsCommand of /etc/ssh/ssh_config.d/04-ipa.conf:11 failed: exit code 1 (sssd is not running)",
-		"run it by hand: /usr/bin/sss_ssh_knownhosts n1", "--ssh-option KnownHostsCommand=none")
+		"run the command by hand: /usr/bin/sss_ssh_knownhosts n1", "--ssh-option KnownHostsCommand=none")
 	t.Log(r.err)
 	job.args = append([]string{"--ssh-option", "KnownHostsCommand=none"}, job.args...)
 	r = b.checkRefused(t, job, 125, "n[1-2]: host key: the host key is unknown", "--accept-new-host-keys")
