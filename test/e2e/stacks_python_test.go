@@ -22,7 +22,7 @@ func TestStacksOfPython(t *testing.T) {
 		t.Skip("needs python3-mpi4py")
 	}
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
-	program, err := filepath.Abs(filepath.Join(repoRoot, "testdata/mpi/hang.py"))
+	program, err := filepath.Abs(filepath.Join(repoRoot, "testdata/mpi/stuck.py"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +32,14 @@ func TestStacksOfPython(t *testing.T) {
 	}
 	lineOf := func(text string) string { // where the source has it
 		before, _, _ := strings.Cut(string(source), text)
-		return "hang.py:" + strconv.Itoa(1+strings.Count(before, "\n"))
+		return "stuck.py:" + strconv.Itoa(1+strings.Count(before, "\n"))
 	}
 	reduce := "\n  ranks 0-1,3   +" + lineOf("self.comm.Allreduce") + ` Solver\.exchange -> MPI_Allreduce +\(spinning, 3 ranks on n\[1-2\]\)`
 	for how, want := range map[string][]string{
 		"sleep": {reduce, "\n  rank 2 on n2 +" + lineOf("time.sleep") + ` write_restart -> clock_nanosleep +\(sleeping`,
 			"likely: rank 2 keeps the others waiting: it waits in the kernel, outside of MPI",
 			"\n  <module> .*\n    main .*\n      Solver.run .*\n        Solver.exchange .*\n          MPI_Allreduce"},
-		"loop": {reduce, "\n  rank 2 on n2 +hang.py:[0-9]+ (compute|compute.<locals>.<genexpr>) +\\(running",
+		"loop": {reduce, "\n  rank 2 on n2 +stuck.py:[0-9]+ (compute|compute.<locals>.<genexpr>) +\\(running",
 			"likely: rank 2 keeps the others waiting: it computes outside of MPI"},
 		"lock": {reduce, "\n  rank 2 on n2 +threading.py:[0-9]+ Condition.wait -> ", "likely: rank 2 "},
 		"barrier": {reduce, "\n  rank 2 on n2 +" + lineOf("comm.Barrier()  #") + " main -> MPI_Barrier",
