@@ -114,11 +114,11 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "sed 's/^10.88.0.1 /127.0.1.1 /' /etc/hosts >/run/hosts; mount --bind /run/hosts /etc/hosts")
 		}},
-	{name: "narrow CPU mask", code: "cpu-mask", level: "warning", text: "a login may use 1 of ", remedy: "taskset",
+	{name: "narrow CPU mask", code: "cpu-mask", level: "warning", text: "a login may use only 1 of ", remedy: "taskset",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-c", "taskset -pc $(taskset -pc $$ | sed 's/.*[: ]\\([0-9]*\\)[-,].*/\\1/') $(cat /run/field/sshd.pid)")
 		}},
-	{name: "one login at a time", code: "max-startups", level: "warning", text: "beyond 1 at a time (MaxStartups)", remedy: "raise MaxStartups",
+	{name: "one login at a time", code: "max-startups", level: "warning", text: "more than 1 at the same time (MaxStartups)", remedy: "raise MaxStartups",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-ec", "sed -i '1i MaxStartups 1' /run/field/sshd_config; kill -HUP $(cat /run/field/sshd.pid)")
 			if !poll(goneTimeout, func() bool {
