@@ -3,7 +3,6 @@ package tree
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"remshell/idset"
 	"remshell/job"
@@ -36,31 +35,31 @@ func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	if call == "" {
 		return g, false
 	}
-	best := 0
+	var best reason
 	for i, other := range main {
-		why, weight := whyElsewhere(other, main[most], call)
-		if i == most || weight == 0 || weight < best {
+		r := whyElsewhere(other, main[most], call)
+		if i == most || r.weight == 0 || r.weight < best.weight {
 			continue
 		}
-		if weight > best {
-			g, best = Guess{Why: why}, weight
+		if r.weight > best.weight {
+			g, best = Guess{}, r
 		}
 		g.Ranks = append(g.Ranks, other.Ranks...)
 	}
-	if best == 0 || best <= weightCall && 2*len(g.Ranks) > all {
+	if best.weight == 0 || best.weight <= weightCall && 2*len(g.Ranks) > all {
 		return g, false
 	}
-	if g.Ranks = idset.New(g.Ranks...); len(g.Ranks) > 1 {
-		g.Why = ofSeveral(g.Why)
+	if g.Ranks, g.Why = idset.New(g.Ranks...), best.ofOne; len(g.Ranks) > 1 {
+		g.Why = best.ofSeveral
 	}
 	return g, true
 }
 
-// ofSeveral converts a reason of whyElsewhere to the plural, for several ranks.
-func ofSeveral(why string) string {
-	verb, rest, _ := strings.Cut(strings.TrimPrefix(why, "it "), " ")
-	plural := map[string]string{"is": "they are", "has": "they have", "computes": "they compute", "waits": "they wait", "its": "their"}[verb]
-	return plural + " " + rest
+// A reason says why ranks may keep others waiting, as a sentence about one rank and about several ranks. The zero
+// reason means that they do not.
+type reason struct {
+	ofOne, ofSeveral string
+	weight           int
 }
 
 // These are the weights of reasons for a guess. Of two groups, the one with the larger weight is more likely
@@ -75,28 +74,31 @@ const (
 	weightEnded
 )
 
-// whyElsewhere returns the reason why group g may keep group largest waiting, and the weight of the reason. The ranks
-// of largest are in the given call. weight is 0 if g is in the same call at the same place.
-func whyElsewhere(g, largest job.StackGroup, call string) (reason string, weight int) {
+// whyElsewhere returns the reason why group g may keep group largest waiting. The ranks of largest are in the given call.
+// The reason is zero if g is in the same call at the same place.
+func whyElsewhere(g, largest job.StackGroup, call string) reason {
 	name := InMPI(g)
 	switch {
 	case g.State == job.StackEnded:
-		return "the rank has ended", weightEnded
+		return reason{"the rank has ended", "the ranks have ended", weightEnded}
 	case g.State == job.StackStopped:
-		return "the rank is stopped by a signal", weightStopped
+		return reason{"the rank is stopped by a signal", "the ranks are stopped by a signal", weightStopped}
 	case g.Note != "" && len(g.Frames) == 0:
-		return "the stack of the rank could not be read", weightUnknown
+		return reason{"the stack of the rank could not be read", "the stacks of the ranks could not be read", weightUnknown}
+	case name == call && key(g) == key(largest):
+		return reason{}
 	case name == call:
-		if key(g) == key(largest) {
-			return "", 0
-		}
-		return "it is in " + call + " at another place of the program", weightPlace
+		where := call + " at another place of the program"
+		return reason{"it is in " + where, "they are in " + where, weightPlace}
 	case name != "":
-		return fmt.Sprintf("it is in %s, most are in %s", name, call), weightCall
+		where := fmt.Sprintf("%s, most are in %s", name, call)
+		return reason{"it is in " + where, "they are in " + where, weightCall}
 	case g.State == job.StackRuns:
-		return "it computes outside of " + familyOf(call), weightRuns
+		where := "outside of " + familyOf(call)
+		return reason{"it computes " + where, "they compute " + where, weightRuns}
 	}
-	return "it waits in the kernel, outside of " + familyOf(call), weightSleeps
+	where := "in the kernel, outside of " + familyOf(call)
+	return reason{"it waits " + where, "they wait " + where, weightSleeps}
 }
 
 // AllAlike reports whether all ranks wait in one MPI call at one place.
