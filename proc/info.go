@@ -65,10 +65,29 @@ func ReadTree() Tree {
 	return tree
 }
 
+// Descendants returns the descendants of pid, without pid itself, parents before their children. If a PID was reused while
+// the Tree was read, processes may seem to descend from themselves. Each of them is returned once.
+func (t Tree) Descendants(pid int) (all []Info) {
+	seen := map[int]bool{pid: true}
+	add := func(children []Info) {
+		for _, child := range children {
+			if !seen[child.PID] {
+				seen[child.PID] = true
+				all = append(all, child)
+			}
+		}
+	}
+	add(t[pid])
+	for i := 0; i < len(all); i++ {
+		add(t[all[i].PID])
+	}
+	return all
+}
+
 // CPU returns the total CPU time of the descendants of pid, without pid itself.
 func (t Tree) CPU(pid int) (sum time.Duration) {
-	for _, child := range t[pid] {
-		sum += child.CPU + t.CPU(child.PID)
+	for _, p := range t.Descendants(pid) {
+		sum += p.CPU
 	}
 	return sum
 }

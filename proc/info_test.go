@@ -87,3 +87,15 @@ func TestStatusOfOneInManyGroups(t *testing.T) {
 		t.Error("it ignores SIGUSR1, and Handles does not see it")
 	}
 }
+
+// A Tree that was read while a PID was reused may contain a cycle.
+func TestDescendantsInACycle(t *testing.T) {
+	tree := proc.Tree{1: {{PID: 2}, {PID: 3}}, 2: {{PID: 4, CPU: time.Second}}, 4: {{PID: 2}, {PID: 1}}}
+	pids := []int{}
+	for _, p := range tree.Descendants(1) {
+		pids = append(pids, p.PID)
+	}
+	if !slices.Equal(pids, []int{2, 3, 4}) || tree.CPU(1) != time.Second {
+		t.Errorf("%v, %v", pids, tree.CPU(1))
+	}
+}

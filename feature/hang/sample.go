@@ -45,25 +45,16 @@ func readSample(ranks []watchedRank) machine.Sample {
 		}
 		worker := tree.ActiveChild(r.pid)
 		one := machine.RankSample{Wakeup: wakeups(worker), Sleeps: sleepsForATime(worker)}
-		for _, pid := range append([]int{r.pid}, descendants(tree, r.pid)...) {
-			one.CPU += cpuTime(pid)
-			add(uint64(pid))
-			add(ioBytes(pid)...)
-			s.User = s.User || waitsForUser(pid)
+		for _, p := range append([]proc.Info{{PID: r.pid}}, tree.Descendants(r.pid)...) {
+			one.CPU += cpuTime(p.PID)
+			add(uint64(p.PID))
+			add(ioBytes(p.PID)...)
+			s.User = s.User || waitsForUser(p.PID)
 		}
 		s.Ranks[r.number] = one
 	}
 	s.Signature = sum.Sum64()
 	return s
-}
-
-// descendants returns all descendants of the process pid, parents before their children.
-func descendants(tree proc.Tree, pid int) (all []int) {
-	for _, child := range tree[pid] {
-		all = append(all, child.PID)
-		all = append(all, descendants(tree, child.PID)...)
-	}
-	return all
 }
 
 // cpuTime returns the CPU time of a process without that of its children. It returns 0 if the process has
