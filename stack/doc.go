@@ -36,3 +36,6 @@ const (
 	maxUnits        = 1 << 17   // compile units of a file
 	maxSections     = 4096
 )
+
+// TracedNote ends the note about a process whose stacks cannot be read because another process traces it.
+const TracedNote = "traces it already"

@@ -94,7 +94,7 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.Tracer != 0 {
-		return fmt.Sprintf("process %d traces it already", e.Tracer)
+		return fmt.Sprintf("process %d %s", e.Tracer, stack.TracedNote)
 	}
 	if errors.Is(e.Err, unix.EPERM) || errors.Is(e.Err, unix.EACCES) {
 		return "ptrace is not permitted here: " + e.Err.Error()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remshell/job"
+	"remshell/stack"
 )
 
 // A Policy says how a job is watched for progress.
@@ -168,8 +169,8 @@ func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 
 // wait doubles the time before the next reading until that time exceeds quiet.
 func (w *Watch) wait(quiet time.Duration) {
-	const most = 20 // doublings: two years of minutes
-	for w.doublings < most && w.After<<w.doublings <= quiet+rounds*spacing(w.After) {
+	const maxDoublings = 20 // of a minute: two years
+	for w.doublings < maxDoublings && w.After<<w.doublings <= quiet+rounds*spacing(w.After) {
 		w.doublings++
 	}
 }
@@ -184,7 +185,7 @@ func (w *Watch) goesOn(r Reading) string {
 		seen = append(seen, g.Ranks...)
 		outside := r.Calls[i] == "" && g.State != job.StackStopped && g.State != job.StackEnded
 		switch {
-		case strings.HasSuffix(g.Note, debuggerNote):
+		case strings.HasSuffix(g.Note, stack.TracedNote):
 			return fmt.Sprintf("a debugger traces rank %d", g.Ranks[0])
 		case outside && g.State == job.StackRuns:
 			return fmt.Sprintf("rank %d computes", g.Ranks[0])
@@ -201,9 +202,6 @@ func (w *Watch) goesOn(r Reading) string {
 	}
 	return ""
 }
-
-// debuggerNote is the end of the note about a group of ranks that a debugger traces.
-const debuggerNote = "traces it already"
 
 func containsAny(list, ranks []int) bool {
 	return slices.ContainsFunc(ranks, func(rank int) bool { return slices.Contains(list, rank) })
