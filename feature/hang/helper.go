@@ -86,12 +86,10 @@ func (n *nodeWatch) sampler() func() machine.Sample {
 	}
 }
 
-// libraryFault returns the code of a known fault of the MPI library of a rank, or "".
+// libraryFault returns the code of a known fault of the MPI library of the first rank here, or "".
 func (n *nodeWatch) libraryFault() string {
-	for _, r := range n.session.Ranks() {
-		if !n.checked && n.pmi {
-			n.checked, n.fault = true, n.session.FinalizeFault(r)
-		}
+	if ranks := n.session.Ranks(); !n.checked && n.pmi && len(ranks) > 0 {
+		n.checked, n.fault = true, n.session.FinalizeFault(ranks[0])
 	}
 	return n.fault
 }
