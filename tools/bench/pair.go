@@ -32,15 +32,12 @@ func (b *bench) pairCases() []testCase {
 	}
 	var list []testCase
 	for _, test := range []struct {
-		option string
-		goal   float64
-	}{{"--gang", 1 / 0.9}, {"--oversubscribe", 0}, {"--exclusive --wait", 0}} {
-		seconds := 60
-		if strings.Contains(test.option, "--wait") {
-			seconds = 30
-		}
-		list = append(list, testCase{name: "two MPICH jobs on the same CPUs, " + test.option + ", beside --wait, 1000 allreduces", figures: wallTimeGoal(test.goal), rounds: roundLimits{1, 1, 0},
-			ours: pair(seconds, strings.Fields(test.option)...), theirs: pair(30, "--wait"), prints: allreduceTime})
+		options string
+		seconds int // of each job
+		goal    float64
+	}{{"--gang", 60, 1 / 0.9}, {"--oversubscribe", 60, 0}, {"--exclusive --wait", 30, 0}} {
+		list = append(list, testCase{name: "two MPICH jobs on the same CPUs, " + test.options + ", beside --wait, 1000 allreduces", figures: wallTimeGoal(test.goal), rounds: roundLimits{1, 1, 0},
+			ours: pair(test.seconds, strings.Fields(test.options)...), theirs: pair(30, "--wait"), prints: allreduceTime})
 	}
 	return list
 }
