@@ -50,20 +50,26 @@ func TestStacksOfPython(t *testing.T) {
 			if !r.out.wait(t.Context(), func(all string) bool { return strings.Contains(all, "ready") }) {
 				t.Fatal("it does not start")
 			}
-			id, out := b.jobID(t), ""
-			b.awaitCondition(t, "the stacks", func() bool {
-				out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id, "--stacks"}, b.hosts()...)...)
-				for _, line := range want {
-					if !regexp.MustCompile(line).MatchString(out) {
-						return false
-					}
-				}
-				return true
-			}, &out)
-			b.runOnHead(t, binary, append([]string{"--end", id}, b.hosts()...)...)
-			r.wait(t)
+			b.awaitStacks(t, r, want...)
 		})
 	}
+}
+
+// awaitStacks waits until the stacks of the only job match all given patterns, and ends the job.
+func (b *testCluster) awaitStacks(t *testing.T, r *runningJob, patterns ...string) {
+	t.Helper()
+	id, out := b.jobID(t), ""
+	b.awaitCondition(t, "the stacks", func() bool {
+		out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id, "--stacks"}, b.hosts()...)...)
+		for _, pattern := range patterns {
+			if !regexp.MustCompile(pattern).MatchString(out) {
+				return false
+			}
+		}
+		return true
+	}, &out)
+	b.runOnHead(t, binary, append([]string{"--end", id}, b.hosts()...)...)
+	r.wait(t)
 }
 
 // Ranks that wait in a collective of torch.distributed are named like those in MPI calls.
@@ -82,17 +88,6 @@ func TestStacksOfTorch(t *testing.T) {
 	if !r.out.wait(t.Context(), func(all string) bool { return strings.Count(all, "ready") == 4 }) {
 		t.Fatal("it does not start")
 	}
-	id, out := b.jobID(t), ""
-	b.awaitCondition(t, "the stacks", func() bool {
-		out, _, _ = b.runOnHead(t, binary, append([]string{"--status", id, "--stacks"}, b.hosts()...)...)
-		for _, line := range []string{"\n  ranks 0-1,3 .* -> torch.distributed.all_reduce +\\(", "\n  rank 2 on n2 +gloo.py:[0-9]+ load -> clock_nanosleep",
-			"likely: rank 2 keeps the others waiting: it waits in the kernel, outside of torch.distributed"} {
-			if !regexp.MustCompile(line).MatchString(out) {
-				return false
-			}
-		}
-		return true
-	}, &out)
-	b.runOnHead(t, binary, append([]string{"--end", id}, b.hosts()...)...)
-	r.wait(t)
+	b.awaitStacks(t, r, "\n  ranks 0-1,3 .* -> torch.distributed.all_reduce +\\(", "\n  rank 2 on n2 +gloo.py:[0-9]+ load -> clock_nanosleep",
+		"likely: rank 2 keeps the others waiting: it waits in the kernel, outside of torch.distributed")
 }
