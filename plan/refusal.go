@@ -71,7 +71,7 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 // undrainHint returns the last part of a hint. It says how root can make drained nodes among the rejected nodes
 // available again. It returns "" if no rejected node is drained.
 func (p problem) undrainHint(rejected []job.Note) string {
-	const most = 4 // names in the hint
+	const maxNamed = 4 // hosts in the hint
 	var drained []string
 	for _, r := range rejected {
 		if slices.ContainsFunc(p.candidates, func(s candidate) bool { return s.Name == r.Node && s.Drained }) {
@@ -81,7 +81,7 @@ func (p problem) undrainHint(rejected []job.Note) string {
 	switch {
 	case drained == nil:
 		return ""
-	case len(drained) > most:
+	case len(drained) > maxNamed:
 		drained = []string{"root@HOST"}
 	}
 	return "; or, as root there: mpijob undrain " + strings.Join(drained, " ")

@@ -121,7 +121,7 @@ func (p *place) ask(m *LedgerName, handle func(*LedgerNameReply)) {
 	m.ID, m.Job, m.AnyUser, m.Ledger = p.lastID, p.job.Plan.Job, p.scope.AnyUser, p.job.Request.Queue.LedgerDir
 	m.Silence = p.node.MaxSilence(p.job.Env.SilenceLimit)
 	p.replies[m.ID] = handle
-	p.node.Send(m) // if this fails, the place is lost, and take gets that error
+	p.node.Send(m) // if this fails, the place is lost, and handle gets that error
 }
 
 // awaitChange requests a report of the next change of names, unless it has requested one already.
@@ -136,9 +136,9 @@ func (p *place) awaitChange() {
 func (p *place) handleMessage(m wire.Message) {
 	switch m := m.(type) {
 	case *LedgerNameReply:
-		if take := p.replies[m.ID]; take != nil {
+		if handle := p.replies[m.ID]; handle != nil {
 			delete(p.replies, m.ID)
-			take(m)
+			handle(m)
 		}
 	case *NamesChanged:
 		p.awaiting, p.seen = false, m.Number
@@ -260,9 +260,9 @@ func (p *place) lose(cause error) {
 		p.job.Env.Report(cause.Error() + "; ranks can no longer publish names or look them up")
 	}
 	p.err = cause
-	for id, take := range p.replies {
+	for id, handle := range p.replies {
 		delete(p.replies, id)
-		take(&LedgerNameReply{Err: cause.Error()})
+		handle(&LedgerNameReply{Err: cause.Error()})
 	}
 	for service := range p.nodesOf { // they look the name up again, and get the error
 		for waiting := range p.takeWaiting(service) {
