@@ -117,6 +117,23 @@ func TestMessagesHaveTheirPrefix(t *testing.T) {
 	}
 }
 
+// A text that always follows another text is drawn with an ellipsis. Macros of troff and parts of JSON are not drawn.
+func TestContinuationsHaveAnEllipsis(t *testing.T) {
+	repo := repository("", "")
+	repo["format/a.go"] = &fstest.MapFile{Data: []byte("package format\n\nvar x = []string{\", no other job there\", \". It may be given several times\", \".TH APRUN of Remshell version\", \", \\\"token\\\": null here it is\"}\n")}
+	got := textsOf(t)(collectMessages(repo))
+	for _, want := range []string{"..., no other job there", ".... It may be given several times"} {
+		if !slices.Contains(got, want) {
+			t.Errorf("got\n%s\nnot %q", strings.Join(got, "\n"), want)
+		}
+	}
+	for _, text := range got {
+		if strings.Contains(text, "APRUN") || strings.Contains(text, "token") {
+			t.Errorf("drew %q", text)
+		}
+	}
+}
+
 func TestPassagesHaveThreeSentences(t *testing.T) {
 	got := textsOf(t)(collectPassages(repository("", `# Title. One. Two.
 
@@ -132,8 +149,16 @@ Three.
 - One.
 - Two.
 - Three.
+
+## Section
+
+One. Two. Four.
+
+# Other
+
+One. Two. Five.
 `)))
-	if want := []string{"One. Two.\nThree.", "- One.\n- Two.\n- Three."}; !slices.Equal(got, want) {
+	if want := []string{"[Title. One. Two.]\nOne. Two.\nThree.", "[Title. One. Two.]\n- One.\n- Two.\n- Three.", "[Title. One. Two. > Section]\nOne. Two. Four.", "[Other]\nOne. Two. Five."}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -6,8 +6,9 @@ rate each text as clear, odd or unclear:
 
 A comment is the doc comment of a package or of a declaration outside of tests, with the first line of the declaration.
 A message is a text that mpiexec prints, or an entry of its help. It includes the text that always comes before it.
-{name} stands for a value that is inserted. A passage is a paragraph, or a list, of at least three sentences in
-README.md or doc/.
+{name} stands for a value that is inserted, and "..." for other text at the beginning of the line. A passage is a
+paragraph, or a list, of at least three sentences in README.md or doc/. The titles of its page and section are in
+brackets above it.
 
 The same seed draws the same sample from the same sources. With -all comments, messages or passages, draw prints all
 texts of that kind.

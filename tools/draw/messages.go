@@ -25,8 +25,11 @@ var (
 	// verb matches a formatting verb, such as %s.
 	verb = regexp.MustCompile(`%[-+# 0]*(\*|\d+)?(\.\d+)?[a-zA-Z%]`)
 
+	// continuation matches the beginning of a text that always follows another text on the same line.
+	continuation = regexp.MustCompile(`^[,;:]|^\. `)
+
 	// protocol matches strings that programs read and people do not.
-	protocol = regexp.MustCompile(`^(cmd=|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
+	protocol = regexp.MustCompile(`^(cmd=|\.[A-Za-z]{1,2} |, "|\s*[\[{<] *"|#!|\$|SSH-)|;rc=|\bstdio=|[<>]/?(svg|text|rect)|\b(awk|exec|trap) `)
 
 	// silent matches names of functions whose arguments are not messages to a user.
 	silent = regexp.MustCompile(`^(panic|\w+\.Register|regexp\.\w+|strings\.\w+|exec\.Command(Context)?|unix\.\w+|os\.\w+|\w+\.AppendReply|\w+\.Format|slices\.\w+)$`)
@@ -105,7 +108,11 @@ func withSummaries(found []sample) []sample {
 func (s source) visit(n ast.Node, found *[]sample) bool {
 	add := func(text string) {
 		call, _ := n.(*ast.CallExpr)
-		*found = append(*found, s.sampleAt(n.Pos(), s.prefixOf(call)+strings.Trim(text, "\n")))
+		text = strings.Trim(text, "\n")
+		if continuation.MatchString(text) {
+			text = "..." + text
+		}
+		*found = append(*found, s.sampleAt(n.Pos(), s.prefixOf(call)+text))
 	}
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.CaseClause:

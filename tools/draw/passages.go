@@ -40,14 +40,15 @@ func collectPassages(repo fs.FS) (found []sample, err error) {
 	return found, err
 }
 
-// passagesOf returns the passages of a Markdown text. It ignores headings, tables, code and indented drawings.
+// passagesOf returns the passages of a Markdown text, each below the headings of its section. It ignores tables, code
+// and indented drawings.
 func passagesOf(name, text string) (found []sample) {
-	var block []string
+	var block, headings []string
 	first, fenced := 0, false
 	end := func() {
 		joined := strings.Join(block, "\n")
 		if len(sentenceEnd.FindAllString(joined, -1)) >= minSentences {
-			found = append(found, sample{fmt.Sprintf("%s:%d", name, first), joined})
+			found = append(found, sample{fmt.Sprintf("%s:%d", name, first), "[" + strings.Join(headings, " > ") + "]\n" + joined})
 		}
 		block = nil
 	}
@@ -56,8 +57,13 @@ func passagesOf(name, text string) (found []sample) {
 		case strings.HasPrefix(strings.TrimSpace(line), "```"):
 			fenced = !fenced
 			end()
-		case fenced, strings.TrimSpace(line) == "", strings.HasPrefix(line, "#"), strings.HasPrefix(line, "|"):
+		case fenced, strings.TrimSpace(line) == "", strings.HasPrefix(line, "|"):
 			end()
+		case strings.HasPrefix(line, "#"):
+			end()
+			title := strings.TrimLeft(line, "#")
+			level := len(line) - len(title)
+			headings = append(headings[:min(level-1, len(headings))], strings.TrimSpace(title))
 		case len(block) == 0 && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")):
 		default:
 			if len(block) == 0 {
