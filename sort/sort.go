@@ -35,7 +35,7 @@ const (
 type sortKey struct {
 	mode     Mode
 	words    []string // its names, in the order of messages
-	flagOnly bool     // only --sort accepts it (cli.md --sort)
+	flagOnly bool     // only --sort accepts it
 
 	read   func(*job.Node) keyValue  // nil keeps the order of the list
 	format func(rating int64) string // nil if the value is not measured

@@ -19,7 +19,7 @@ import (
 	"remshell/usererr"
 )
 
-// defaultGrace is the default time between SIGTERM and SIGKILL (cli.md --kill-grace).
+// defaultGrace is the default time between SIGTERM and SIGKILL.
 const defaultGrace = 10 * time.Second
 
 // exitNoDir is the exit code if the working directory does not exist (cli.md EXIT-5).
