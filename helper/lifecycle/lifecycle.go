@@ -1,6 +1,6 @@
 /*
 Package lifecycle decides what a helper does. Step takes an event and the time, and returns actions; the
-package performs none of them. The table in doc/supervision.md lists all decisions.
+package performs none of them. testdata/table.md lists all decisions.
 
 	Prepare --> Claimed --> Ready --> Start --> Forked, ... --> ForkingEnded
 	                                              |

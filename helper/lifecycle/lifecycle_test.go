@@ -13,7 +13,7 @@ import (
 	"remshell/test/doctable"
 )
 
-var update = flag.Bool("update", false, "write the table in doc/supervision.md")
+var update = flag.Bool("update", false, "write testdata/table.md")
 
 // elapsed is an event that only lets time pass.
 type elapsed time.Duration
@@ -187,7 +187,7 @@ func actionText(action any) string {
 	return fmt.Sprintf("%s(%v)", v.Type().Name(), v.Field(0))
 }
 
-// The table in doc/supervision.md shows what Step does. With -update it is written again.
+// The table in testdata/table.md shows what Step does. With -update, the test writes the table.
 func TestLifecycleTable(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| what happens |")
@@ -205,7 +205,7 @@ func TestLifecycleTable(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	const file, begin, end = "../../doc/supervision.md", "<!-- begin of the table of a node -->\n", "<!-- end of the table of a node -->\n"
+	const file, begin, end = "testdata/table.md", "<!-- begin of the table of a node -->\n", "<!-- end of the table of a node -->\n"
 	doctable.CheckTable(t, file, begin, end, b.String(), *update, "go test ./helper/lifecycle -update")
 }
 
