@@ -67,7 +67,7 @@ func shortPlan(t *testing.T, args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// The examples of aprun.md 5 with one segment, by number, through the command line.
+// The examples of aprun.md 5 with one segment, and others, through the command line.
 func TestAprunExamples(t *testing.T) {
 	n, m := twoNUMAState(t, "n", 6, 8, nil), twoNUMAState(t, "m", 4, 16, nil)
 	busy := twoNUMAState(t, "b", 4, 8, map[int]int{1: 5})
