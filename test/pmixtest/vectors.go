@@ -14,7 +14,7 @@ import (
 	"remshell/tools/testbed"
 )
 
-// Vectors are the recorded messages of PMIx (pmix-wire.md, Vectors).
+// Vectors are the recorded messages of PMIx (pmix-wire.md 14).
 type Vectors struct {
 	Conversations []Conversation
 	Hostile       []Hostile
