@@ -116,7 +116,7 @@ func TestCommandEndsWithConnection(t *testing.T) {
 	})
 }
 
-// Each row is a row of cli.md SSH-5, with the message for the user.
+// Each row is a reason why a connection fails (cli.md SSH-5), with the message for the user.
 func TestFailures(t *testing.T) {
 	noLeak(t)
 	other := sshtest.NewKey()
