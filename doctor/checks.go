@@ -117,7 +117,7 @@ func checkMPILibrary(c job.HostDiagnosis, manyHosts bool) (found []Finding) {
 		case f.When != mpifault.Spawning && !manyHosts:
 			continue
 		}
-		found = append(found, newFinding(c, level, f.Code, "the program "+f.Text(), f.Remedy))
+		found = append(found, newFinding(c, level, f.Code, f.Text("the program"), f.Remedy))
 	}
 	return found
 }

@@ -83,8 +83,8 @@ var cases = []struct {
 	{"an MPI that hangs across hosts", func(c *job.HostDiagnosis) {
 		c.Diagnosis.MPILibrary = job.MPILibrary{Family: "MPICH", File: "libmpich.so.12.2.2", UCX: true}
 	},
-		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished" +
-			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); if it calls MPI_Comm_spawn or MPI_Open_port, the call fails", "another MPI"},
+		"warning mpich-finalize: the program is linked with MPICH 4.0 with UCX (Debian 12); with this library, if ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished" +
+			"note mpich-spawn: the program is linked with MPICH 4.0 to 4.2 with UCX (Debian 12 and 13); with this library, MPI_Comm_spawn and MPI_Open_port fail", "another MPI"},
 	{"clock ahead", func(c *job.HostDiagnosis) { c.Skew = 90*time.Second + 300*time.Millisecond }, "warning clock: the clock of the host is 1m30s ahead of the clock of this machine", "NTP"},
 	{"clock behind", func(c *job.HostDiagnosis) { c.Skew = -5 * time.Second }, "warning clock: the clock of the host is 5s behind the clock of this machine", "NTP"},
 	{"clock, but nobody knows", func(c *job.HostDiagnosis) { c.Skew, c.SkewError = 5*time.Second, 4*time.Second }, "", ""},

@@ -127,7 +127,7 @@ func (c *cursor) expandRange(start, end int, low, high string, step int) ([]stri
 	case err1 != nil || err2 != nil:
 		return nil, c.errorAt(start, end, "the numbers of %q are too large", word)
 	case last < first:
-		return nil, c.errorAt(start, end, "the range %q is descending", word)
+		return nil, c.errorAt(start, end, "the range %q must begin with the smaller number", word)
 	case (last-first)/int64(step) >= maxEntry:
 		return nil, c.errorAt(start, end, "the range %q has more than %d numbers", word, maxEntry)
 	}

@@ -122,7 +122,7 @@ func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 		}
 	}
 	if l.Last < l.First {
-		return c.errorAt(from, c.pos, "the range %q is descending", word)
+		return c.errorAt(from, c.pos, "the range %q must begin with the smaller number", word)
 	}
 	for rank := l.First; rank <= l.Last; rank++ {
 		if line, twice := r.lineOfRank[rank]; twice {

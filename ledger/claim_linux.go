@@ -30,7 +30,7 @@ func (d *Dir) Claims() (claims []Claim, err error) {
 		if each[c.UID]++; len(claims) < maxListedTotal && each[c.UID] <= maxListedPerUser {
 			claims = append(claims, c)
 		} else {
-			l.noteError(&LimitError{d.path, d.userName(c.UID), "more claims than can be listed"})
+			l.noteError(&LimitError{d.path, d.userName(c.UID), "there are more claims than mpiexec lists"})
 		}
 	})
 	slices.SortStableFunc(claims, compareAge)

@@ -94,11 +94,11 @@ func (l *reader) readKind(kind string, use func(entry)) error {
 		users[l.limits.userOf(s.uid)] = true
 		switch {
 		case len(users) > maxUsers:
-			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("directories of more than %s users", thousands(maxUsers))})
+			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("there are directories of more than %s users", thousands(maxUsers))})
 			return nil
 		case time.Now().After(l.deadline):
 			l.d.slowRead.Store(true)
-			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("more than can be read in %v", l.d.ReadTime)})
+			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("to read them takes longer than %v", l.d.ReadTime)})
 			return nil
 		}
 		if l.onUserDir != nil {
@@ -132,7 +132,7 @@ func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 		l.ownNames = append(l.ownNames, names...)
 	}
 	if !l.limits.countUser(s.uid, userLoad{names: int64(len(names)) + 1}) || !whole {
-		l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %s files", thousands(maxFiles))})
+		l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("there are more than %s files", thousands(maxFiles))})
 		return
 	}
 	opened, user, began := 0, l.limits.userOf(s.uid), time.Now()
@@ -156,14 +156,14 @@ func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 		case errUnlocked:
 			l.stale = append(l.stale, found)
 		case errUserLimit:
-			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than %d MiB", maxBytes>>20)})
+			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("they contain more than %d MiB", maxBytes>>20)})
 			return
 		}
 		switch now := time.Now(); {
 		case now.After(l.deadline):
 			return // readKind reports this at the next directory
 		case s.uid != os.Geteuid() && l.timeSpent[user]+now.Sub(began) > l.timePerUser:
-			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("more than can be read in %v", l.timePerUser)})
+			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("to read them takes longer than %v", l.timePerUser)})
 			return
 		}
 	}

@@ -29,14 +29,14 @@ func (e *UnusableError) Hint() string {
 type LimitError struct {
 	Dir  string
 	User string // the user with too many entries; empty: not a single user
-	Many string // the number of entries, or the time limit that was exceeded
+	Why  string // a clause that says which limit was exceeded
 }
 
 func (e *LimitError) Error() string {
 	if e.User == "" {
-		return fmt.Sprintf("%s has %s; an administrator can remove the excess", e.Dir, e.Many)
+		return fmt.Sprintf("%s has too many entries (%s); an administrator can remove some", e.Dir, e.Why)
 	}
-	return fmt.Sprintf("%s has too many files of %s (%s); an administrator can remove them", e.Dir, theUser(e.User), e.Many)
+	return fmt.Sprintf("%s has too many files of %s (%s); an administrator can remove them", e.Dir, theUser(e.User), e.Why)
 }
 
 // A LockTimeoutError says that a request continues without the decision lock, because it has waited too long. This

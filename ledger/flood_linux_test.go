@@ -128,7 +128,7 @@ func TestFlood(t *testing.T) {
 	for try := range 2 {
 		o, err := b.ReadOthers(nil)
 		var limit *LimitError
-		if !errors.As(err, &limit) || limit.Error() != dir+" has too many files of user evil (more than 10,000 files); an administrator can remove them" {
+		if !errors.As(err, &limit) || limit.Error() != dir+" has too many files of user evil (there are more than 10,000 files); an administrator can remove them" {
 			t.Errorf("try %d: %v", try, err)
 		}
 		if o.OtherUsersClaims != 2 {
@@ -154,7 +154,7 @@ func TestFloodAmongHiddenProcesses(t *testing.T) {
 	b := open(t, dir)
 	evil.want("ok", "flood", filepath.Join(dir, b.prefix+"junk-"), 20_000)
 	other.want("ok", "hide")
-	want := fmt.Sprintf("%s has too many files of uid %d (more than 10,", dir, stranger)
+	want := fmt.Sprintf("%s has too many files of uid %d (there are more than 10,", dir, stranger)
 	if got := other.ask("claims"); !strings.HasPrefix(got, want) {
 		t.Errorf("got %q, want %q...", got, want)
 	}
@@ -229,7 +229,7 @@ func TestEntriesThatTakeLongToRead(t *testing.T) {
 		}
 	}
 	var limit *LimitError
-	if len(claims) != 1 || !errors.As(err, &limit) || limit.User != fmt.Sprint("uid ", stranger) || limit.Many != "more than can be read in 250ms" {
+	if len(claims) != 1 || !errors.As(err, &limit) || limit.User != fmt.Sprint("uid ", stranger) || limit.Why != "to read them takes longer than 250ms" {
 		t.Errorf("%d claims, %v", len(claims), err)
 	}
 }

@@ -111,7 +111,7 @@ func (d *Dir) checkReadCompletely(names []string) error {
 			most = uid
 		}
 	}
-	return &LimitError{d.path, d.userName(most), fmt.Sprintf("more than %s files", thousands(len(names)))}
+	return &LimitError{d.path, d.userName(most), fmt.Sprintf("there are more than %s files", thousands(len(names)))}
 }
 
 // listNames reads up to limit names of a directory within another directory, until the deadline. complete is
@@ -183,7 +183,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 			return -1, s, &UnusableError{d.path, err}
 		}
 	}
-	return -1, s, &UnusableError{d.path, errors.New("mpiexec creates a directory in it, but another process removes that directory again and again")}
+	return -1, s, &UnusableError{d.path, errors.New("another process always removes the directory that mpiexec creates there")}
 }
 
 // maxOwnDirTries is the maximum number of tries of openOwnDir. A try fails only if another process changes the
@@ -280,8 +280,8 @@ func (d *Dir) makeOwnDir(name string) error {
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
 	}
-	if int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("the file system maps uid %d to uid %d", os.Geteuid(), st.Uid)
+	if uid := os.Geteuid(); int(st.Uid) != uid {
+		return fmt.Errorf("the file system maps uid %d to uid %d", uid, st.Uid)
 	}
 	return unix.Fchmod(fd, 0o755)
 }

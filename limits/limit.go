@@ -184,7 +184,7 @@ func Parse(list string) (Map, error) {
 		name, text, ok := strings.Cut(item, "=")
 		name = strings.ToLower(strings.TrimSpace(name))
 		if !ok {
-			return nil, fmt.Errorf("%q is not NAME=VALUE, such as mem=2gb", item)
+			return nil, fmt.Errorf("%q is not NAME=VALUE; an example is mem=2gb", item)
 		}
 		value, err := Value(Resource(name), text)
 		if err != nil {
@@ -205,23 +205,23 @@ func Value(name Resource, text string) (value int64, err error) {
 	case text == "unlimited" && p.mayBeUnlimited:
 		return Unlimited, nil
 	}
-	ok, expected := false, ""
+	ok, want := false, ""
 	switch p.unit {
 	case sizeUnit:
 		value, ok = parseBytes(text)
-		expected = "a size such as 512mb, 2g or 1048576"
+		want = `write a size such as "512mb", "2g" or "1048576"`
 	case timeUnit:
 		value, ok = parseTime(text)
-		expected = "a time such as 90, 30m or 1:30:00"
+		want = `write a time such as "90", "30m" or "1:30:00"`
 	case countUnit:
 		value, err = strconv.ParseInt(text, 10, 64)
-		ok, expected = err == nil && value >= 0 && value <= maxValue && text[0] != '+', "a number"
+		ok, want = err == nil && value >= 0 && value <= maxValue && text[0] != '+', "write a number"
 	}
 	if p.mayBeUnlimited {
-		expected += ", or unlimited"
+		want += `, or "unlimited"`
 	}
 	if !ok {
-		return 0, fmt.Errorf("%s: %q is not %s", name, text, expected)
+		return 0, fmt.Errorf("%s: the value %q is not valid; %s", name, text, want)
 	}
 	return value, nil
 }

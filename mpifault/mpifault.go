@@ -25,14 +25,14 @@ type Fault struct {
 	ucx        bool     // only if the library communicates by UCX
 }
 
-// A When is the condition under which a fault affects a program, as a clause for messages.
+// A When is the condition under which a fault affects a program.
 type When string
 
 // These are the conditions under which faults affect a program.
 const (
-	AcrossHosts When = "its ranks are on several hosts"
-	Spawning    When = "it calls MPI_Comm_spawn or MPI_Open_port"
-	OneSided    When = "it uses one-sided communication between hosts"
+	AcrossHosts When = "across-hosts" // its ranks are on several hosts
+	Spawning    When = "spawning"     // it calls MPI_Comm_spawn or MPI_Open_port
+	OneSided    When = "one-sided"    // it uses one-sided communication between hosts
 )
 
 // Finalize is the code of the fault that makes MPI_Finalize hang in MPICH.
@@ -42,15 +42,15 @@ const Finalize = "mpich-finalize"
 // has 12.3, MPICH 4.2 has 12.4, and Open MPI 4.1 has 40.30.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
-		Effect: "MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished",
+		Effect: "if ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished",
 		Remedy: "build the program with another MPI library (mpicc.openmpi, MPICH 3.4 or 4.2), or run it on one host",
 		family: "MPICH", interfaces: []string{"12.2"}, ucx: true},
 	{Code: "mpich-spawn", Library: "MPICH 4.0 to 4.2 with UCX (Debian 12 and 13)", When: Spawning,
-		Effect: "the call fails",
+		Effect: "MPI_Comm_spawn and MPI_Open_port fail",
 		Remedy: "build the program with another MPI library (mpicc.openmpi, or MPICH 3.4)",
 		family: "MPICH", interfaces: []string{"12.2", "12.3", "12.4"}, ucx: true},
 	{Code: "openmpi-onesided", Library: "Open MPI 4.1", When: OneSided,
-		Effect: "the communication fails if no network has RDMA",
+		Effect: "one-sided communication between hosts fails if the network does not support RDMA",
 		Remedy: "add the option --mca osc pt2pt",
 		family: "Open MPI", interfaces: []string{"40.30"}},
 }
@@ -77,7 +77,7 @@ func ByCode(code string) (f Fault, found bool) {
 	return Fault{}, false
 }
 
-// Text returns a clause about the fault. Messages print it after the program's name.
-func (f Fault) Text() string {
-	return "is linked with " + f.Library + "; if " + string(f.When) + ", " + f.Effect
+// Text returns a message about the fault. subject is the program, such as "the program".
+func (f Fault) Text(subject string) string {
+	return subject + " is linked with " + f.Library + "; with this library, " + f.Effect
 }

@@ -38,7 +38,7 @@ func TestFaultsOf(t *testing.T) {
 func TestByCode(t *testing.T) {
 	for i, f := range table {
 		got, found := ByCode(f.Code)
-		if !found || got.Text() != table[i].Text() || f.Remedy == "" || f.Effect == "" || f.When == "" {
+		if !found || got.Text("") != table[i].Text("") || f.Remedy == "" || f.Effect == "" || f.When == "" {
 			t.Errorf("%+v", f)
 		}
 	}

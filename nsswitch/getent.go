@@ -29,7 +29,7 @@ func Getent(ctx context.Context, limit time.Duration, database string, keys ...s
 	if err != nil {
 		return "", err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("getent gave no answer within %v", limit))
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("getent did not answer within %v", limit))
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, append([]string{database}, keys...)...)
 	var out limitedOutput

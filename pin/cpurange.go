@@ -94,9 +94,9 @@ func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	case item == "":
 		return p, "a CPU is missing"
 	case !ok:
-		return p, fmt.Sprintf("%q is not a CPU; write 0-3, 1:0-2 for cores 0 to 2 of package 1, p4 for CPU 4 as the kernel numbers it, or * for all", item)
+		return p, fmt.Sprintf(`%q does not name a CPU; write "0-3" for cores 0 to 3, "1:0-2" for cores 0 to 2 of package 1, "p4" for CPU 4 in the kernel's numbering, or "*" for all CPUs`, item)
 	case p.Last < p.First:
-		return p, fmt.Sprintf("the range %q is descending", numbers)
+		return p, fmt.Sprintf("the range %q must begin with the smaller number", numbers)
 	}
 	return p, ""
 }
@@ -190,25 +190,26 @@ func (n *Numbering) selected(p CPURange) ([]numberedCPUs, error) {
 	case p.KernelNumbers:
 		list, noun = n.kernel, "CPU "
 	case p.InPackage && p.Package >= len(n.packages):
-		return nil, fmt.Errorf("the host has no package (CPU socket) %d, only %s", p.Package, foldUpTo(len(n.packages)))
+		return nil, fmt.Errorf("the host has no package (CPU socket) with the number %d; it has %s", p.Package, foldUpTo(len(n.packages)))
 	case p.InPackage:
 		list, noun = n.packages[p.Package], fmt.Sprintf("core %d:", p.Package)
 	}
 	if p.Last < p.First {
 		list = slices.DeleteFunc(slices.Clone(list), func(u numberedCPUs) bool { return len(u.cpus) == 0 })
 		if len(list) == 0 {
-			return nil, fmt.Errorf("the host allows none of these CPUs, only %s", idset.Text(n.usable))
+			return nil, fmt.Errorf("ranks on the host may use none of these CPUs; they may use %s", idset.Text(n.usable))
 		}
 		return list, nil
 	}
 	var found []numberedCPUs
 	for number := p.First; number <= p.Last; number++ {
+		item := noun + strconv.Itoa(number)
 		i, known := slices.BinarySearchFunc(list, numberedCPUs{number: number}, byNumber)
 		switch {
 		case !known:
-			return nil, fmt.Errorf("the host has no %s%d, only %s", noun, number, foldNumbers(list))
+			return nil, fmt.Errorf("the host has no %s; it has %s", item, foldNumbers(list))
 		case len(list[i].cpus) == 0:
-			return nil, fmt.Errorf("%s%d of the host may not be used, only the CPUs %s", noun, number, idset.Text(n.usable))
+			return nil, fmt.Errorf("ranks on the host may not use %s; they may use the CPUs %s", item, idset.Text(n.usable))
 		}
 		found = append(found, list[i])
 	}

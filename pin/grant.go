@@ -57,7 +57,7 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 		c.CPUs, c.Unusable, left = usable, unusable, left+len(usable)
 	}
 	if left == 0 {
-		return t, fmt.Errorf("%s allows the CPUs %s, but the kernel allows none of them on this host", g.From, shortenText(g.List))
+		return t, fmt.Errorf("%s grants the CPUs %s, but the kernel does not let mpiexec use any of them on this host", g.From, shortenText(g.List))
 	}
 	return result, nil
 }

@@ -206,7 +206,7 @@ func (m *Mapping) readPerResource(rest string) error {
 		return errors.New("ppr: the object must be node, socket, numa, l3cache, l2cache, core or hwthread")
 	}
 	if m.Count > 0 {
-		return fmt.Errorf("ppr: the object %s cannot have a count", m.Level)
+		return fmt.Errorf("ppr: no number may follow the object %s", m.Level)
 	}
 	m.PerObject = n
 	return nil
@@ -231,7 +231,7 @@ func (m *Mapping) readQualifiers(value, rest string) error {
 	if len(parts) > 0 {
 		if n, ok := parseCount(parts[0]); ok {
 			if m.Count = n; m.Level == BySlot {
-				return errors.New("the object slot cannot have a count; for several CPUs per rank write slot:pe=N")
+				return errors.New("no number may follow slot; to give each rank several CPUs, write slot:pe=N")
 			}
 			parts = parts[1:]
 		}

@@ -2,6 +2,7 @@ package pin
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -88,13 +89,13 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 		bind = BySlot
 	}
 	for _, level := range []Level{l.Map.Level, bind} {
-		if !t.KnowsLevel(level) {
-			return fmt.Errorf("the host does not report its %s", levelPlural(level))
+		if objects := levelPlural(level); !t.KnowsLevel(level) {
+			return fmt.Errorf("the host does not report its %s", objects)
 		}
 	}
 	if l.Bind.Count > 1 && bind != BySlot {
-		if _, group := t.objects(bind, 1); len(group) < l.Bind.Count {
-			return fmt.Errorf("the host has %d %s, not %d", len(group), levelPlural(bind), l.Bind.Count)
+		if _, objects := t.objects(bind, 1); len(objects) < l.Bind.Count {
+			return fmt.Errorf("the host has %d %s, but --bind-to needs %d", len(objects), levelPlural(bind), l.Bind.Count)
 		}
 	}
 	if only := l.cpuList(); only != nil {
@@ -112,11 +113,11 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 func (t Topology) checkMemory(m Memory) error {
 	has := t.NUMANodes()
 	if m.Mode == Interleave && len(has) == 0 {
-		return fmt.Errorf("the host does not report its %s", levelPlural(ByNUMA))
+		return errors.New("the host does not report its NUMA nodes")
 	}
 	for _, n := range m.Nodes {
 		if !slices.Contains(has, n) {
-			return fmt.Errorf("the host has no NUMA node %d, only %s", n, cmp.Or(idset.Text(has), "none"))
+			return fmt.Errorf("the host has no NUMA node %d; it has %s", n, cmp.Or(idset.Text(has), "none"))
 		}
 	}
 	return nil
@@ -142,7 +143,7 @@ func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error
 	for _, set := range sets {
 		for _, cpu := range set {
 			if free, usable := has[cpu]; !usable {
-				return fmt.Errorf("CPU %d of the host may not be used, only %s", cpu, cmp.Or(idset.Text(t.UsableCPUs()), "none"))
+				return fmt.Errorf("ranks on the host may not use CPU %d; they may use %s", cpu, cmp.Or(idset.Text(t.UsableCPUs()), "no CPU"))
 			} else if !free {
 				return fmt.Errorf("CPU %d of the host is in use by another job", cpu)
 			}
@@ -194,7 +195,7 @@ func (p *Pool) splitByCount(position, free []int, count int) {
 
 func levelPlural(l Level) string {
 	if l == ByNUMA {
-		return "numa nodes"
+		return "NUMA nodes"
 	}
 	return l.String() + "s"
 }

@@ -60,7 +60,7 @@ func finalizeAdvice(s launch.StackSummary, nodes int, code string) string {
 			return ""
 		}
 	}
-	return "  known fault: the program " + fault.Text() + "\n  " + fault.Remedy + "\n"
+	return "  known fault: " + fault.Text("the program") + "\n  " + fault.Remedy + "\n"
 }
 
 // quietText formats d in seconds, or in minutes if d is long.

@@ -66,5 +66,5 @@ func StuckInFinalize(exits []*job.Exit, nodes []int) string {
 		return ""
 	}
 	slices.Sort(ranks)
-	return fmt.Sprintf("note: %s waited in MPI_Finalize until the end. The program %s; %s", FormatRanks(ranks), known.Text(), known.Remedy)
+	return fmt.Sprintf("note: %s waited in MPI_Finalize until the end. %s; %s", FormatRanks(ranks), known.Text("The program"), known.Remedy)
 }

@@ -147,7 +147,7 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 	waited := func(rank, barrier int, fault string) RankEnded {
 		return RankEnded{&job.Exit{Rank: rank, Signal: 15, ToldToEnd: true, PMI: job.PMIOpen, FinalizeBarrier: barrier, LibraryFault: fault}}
 	}
-	const note = "note: rank 0 waited in MPI_Finalize until the end. The program is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished"
+	const note = "note: rank 0 waited in MPI_Finalize until the end. The program is linked with MPICH 4.0 with UCX (Debian 12); with this library, if ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished"
 	apart := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}}}, {Name: "b", Ranks: []job.RankPlan{{Rank: 1}}}}}
 	together := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}}}}
 	for _, test := range []struct {

@@ -120,7 +120,7 @@ func TestGrantedCPUs(t *testing.T) {
 	if r.code != 0 || strings.TrimSpace(r.out) != "="+last {
 		t.Errorf("on this machine: exit %d: %s%s; want CPU %s", r.code, r.out, r.err, last)
 	}
-	const none = "n2: config: LSB_AFFINITY_HOSTFILE allows the CPUs 65000, but the kernel allows none of them on this host"
+	const none = "n2: config: LSB_AFFINITY_HOSTFILE grants the CPUs 65000, but the kernel does not let mpiexec use any of them on this host"
 	if r := b.startMpiexec(t, mpiexecCall{env: env("65000"), args: []string{"hostname"}}).wait(t); r.code == 0 || r.out != "" || !strings.Contains(r.err, none) {
 		t.Errorf("exit %d: %s%s; want %q", r.code, r.out, r.err, none)
 	}

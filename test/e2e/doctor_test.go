@@ -250,7 +250,7 @@ func TestKnownFaultOfMPICH(t *testing.T) {
 	program := mpiProgram(t, "misc.mpich4")
 	b := newTestCluster(t, testbed.Options{Hosts: 2})
 	b.requireNamespaces(t)
-	const fault = "is linked with MPICH 4.0 with UCX (Debian 12); if its ranks are on several hosts, MPI_Finalize sometimes hangs"
+	const fault = "is linked with MPICH 4.0 with UCX (Debian 12); with this library, if ranks are on several hosts, MPI_Finalize sometimes hangs"
 	r := b.runMpiexec(t, "--doctor", "-host", "n1,n2", program, "late", "1")
 	if r.code != 1 || !strings.Contains(r.out, "\nwarning  n[1-2]: the program "+fault) || !strings.HasSuffix(r.out, "\nNext: mpiexec -host n1,n2 "+program+" late 1\n") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)

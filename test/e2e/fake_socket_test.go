@@ -112,7 +112,7 @@ func TestOneUserDoesNotBlindOthers(t *testing.T) {
 	}
 	mine := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "localhost", "-n", "1", "sh", "-c", "trap 'echo got it; exit 0' USR1; echo up; while :; do sleep 0.1; done"}})
 	mine.awaitOut(t, "up", 1)
-	notice := "localhost: the list of jobs is incomplete: /var/tmp has too many files of uid 12347 (more than 10,000 files); an administrator can remove them"
+	notice := "localhost: the list of jobs is incomplete: /var/tmp has too many files of uid 12347 (there are more than 10,000 files); an administrator can remove them"
 	ps := b.runMpiexec(t, "--ps", "localhost")
 	if ps.code != 0 || !strings.Contains(ps.out, "sh -c trap") || !strings.Contains(ps.err, notice) {
 		t.Errorf("exit %d, %q, %q", ps.code, ps.out, ps.err)
