@@ -84,7 +84,7 @@ func TestLoadLimits(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"\nmem = \"1gb\"":         "f:2: mem: this limit applies to a whole job, so a node cannot check it; use hmem, hvmem or pcput",
-		"hmem = \"1xb\"":          `f:1: hmem: "1xb" is not a size`,
+		"hmem = \"1xb\"":          `f:1: hmem: the value "1xb" is not valid; write a size`,
 		"# x\nmemory = 3":         `f:2: unknown limit "memory"`,
 		"hmem = [3]":              "f:1: hmem: a list is neither a string nor a number",
 		"# x\n[limits]\nhmem = 3": "f:2: [limits]: this file has no tables; write NAME = VALUE without a table",

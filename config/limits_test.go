@@ -18,10 +18,10 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%v, %v", c.Limits, c.Classes)
 	}
 	for text, want := range map[string]string{
-		"[limits]\nmem = \"2xb\"\n":         `f:2: mem: "2xb" is not a size`,
+		"[limits]\nmem = \"2xb\"\n":         `f:2: mem: the value "2xb" is not valid; write a size`,
 		"[limits]\n\nmemory = 1\n":          `f:3: unknown limit "memory"`,
 		"[limits]\nmem = 1.5\n":             "f:2: mem: 1.5 is neither a string nor a number",
-		"[limits]\nmem = -1\n":              `f:2: mem: "-1" is not a size`,
+		"[limits]\nmem = -1\n":              `f:2: mem: the value "-1" is not valid; write a size`,
 		"[class.a.limits]\n\nvmem = true\n": "f:3: vmem: true is neither a string nor a number",
 		"limits = 3\n":                      "limits: cannot be a TOML integer",
 	} {

@@ -160,9 +160,9 @@ func requestKeyOf(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
 		switch wrong.Reason {
-		case "unknown policy":
+		case nodeset.NoPolicy:
 			return "policy"
-		case "unknown attribute":
+		case nodeset.NoAttribute:
 			return "attribute"
 		}
 	}

@@ -134,18 +134,18 @@ func TestBrokenFiles(t *testing.T) {
 		want []string
 	}{
 		{"[nodeset]\npolicy = \"SOMEOF\"\nattribute = \"FEATURE\"\ndelay = \"soon\"\n" + node,
-			[]string{`f:2: policy: "SOMEOF": unknown policy; allowed: ONEOF, ANYOF, FIRSTOF`, `f:4: delay: "soon"; allowed: SECONDS, 90s`}},
+			[]string{`f:2: policy: "SOMEOF" is not a policy; allowed: ONEOF, ANYOF, FIRSTOF`, `f:4: delay: "soon" is not valid; allowed: SECONDS, 90s`}},
 		{"[nodeset]\npolicy = \"ONEOF\"\n\nattribute = \"COLOUR\"\npriority = 3\ncolour = 1\n" + node,
-			[]string{`f:4: attribute: "COLOUR": unknown attribute; allowed: ARCH, CLASS, CPUMODEL`, `f:5: priority: "3"; allowed: AFFINITY, BESTFIT`,
+			[]string{`f:4: attribute: "COLOUR" is not an attribute; allowed: ARCH, CLASS, CPUMODEL`, `f:5: priority: "3" is not valid; allowed: AFFINITY, BESTFIT`,
 				`f:6: unknown key "colour"; allowed: policy, attribute, list`}},
 		{"[nodeset]\npolicy = \"ONEOF\"\nattribute = \"FEATURE\"\ntolerance = 0.5\npriority = \"BESTRESOURCE\"\nlist = [\"a b\"]\noptional = \"maybe\"\n" + node,
-			[]string{`f:6: list: "a b": no label; allowed: letters, digits`, `f:7: optional: "maybe"; allowed: yes, no`}},
+			[]string{`f:6: list: "a b" is not a label; allowed: labels of letters, digits`, `f:7: optional: "maybe" is not valid; allowed: yes, no`}},
 		{"[nodeset]\npolicy = \"ONEOF\"\nattribute = \"FEATURE\"\ntolerance = 0.5\npriority = \"BESTRESOURCE\"\n" + node,
-			[]string{`f:4: tolerance: "0.5": does not suit the attribute; allowed: 0: a tolerance is for PROCSPEED`, `f:5: priority: "BESTRESOURCE": does not suit the attribute; allowed: with PROCSPEED`}},
+			[]string{`f:4: tolerance: "0.5" is possible only with the attribute PROCSPEED`, `f:5: priority: "BESTRESOURCE" is possible only with the attribute PROCSPEED`}},
 		{"NODESETPOLICY = \"ONEOF\"\nNODESETDELAY = true\n[nodeset]\npolicy = \"ONEOF\"\n" + node,
-			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; use only one of them`, `f:2: delay: "yes"; allowed: SECONDS`, `f:3: attribute: attribute is missing, but policy requires it; allowed: ARCH`}},
+			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; use only one of them`, `f:2: delay: "yes" is not valid; allowed: SECONDS`, `f:3: attribute: attribute is missing, but policy requires it; allowed: ARCH`}},
 		{"[[class]]\nname = \"amd\"\nnodeset = \"ONEOF:COLOUR\"\n[[class]]\nname = \"b\"\n[class.nodeset]\npolicy = 3\nmaxDelay = 5\n[[class]]\nname = \"c\"\nDEFAULT.QUEUE = \"x\"\n" + node,
-			[]string{`f:3: nodeset: "COLOUR": unknown attribute; allowed: ARCH`, `f:7: policy: 3 is not a string in quotes`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
+			[]string{`f:3: nodeset: "COLOUR" is not an attribute; allowed: ARCH`, `f:7: policy: 3 is not a string in quotes`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
 		{node + "procspeed = \"fast\"\nmemory = -3\nnetworks = [\"a b\"]\nglobal = 3\nflavors = [\"xx\"]\nreserve = \"all\"\nclasses = [\"amd\"]\nattributes = { FEATURE = \"x\", rack = \"a b\", w = -1 }\n",
 			[]string{`f:3: procspeed: "fast" is not a number of MHz above 0`, `f:4: memory: "-3" is not a number of MB, nor a string such as "64G" above 0`, `f:5: networks: "a b" is not a valid label`,
 				`f:6: global: 3 is not yes or no`, `f:7: flavors: "xx" is not a flavor; allowed: ap, os, su`, `f:8: reserve: "all" is not a number of CPUs`,
@@ -164,7 +164,7 @@ func TestBrokenFiles(t *testing.T) {
 			[]string{`f:1: nodeset: 3 is not a table; write [nodeset]`, `f:2: affinity: write [[affinity]]`, `f:3: nodeAlloc: "SOME"; allowed: MAXBALANCE, DEFAULT`, `f:4: domain: `}},
 		{node + "CLASSCFG[amd] DEFAULT.NODESET=ONEOF:FEATURE\n", []string{`f:3: CLASSCFG: write [[class]] with name = "amd"`}},
 		{"[nodeset]\nlist = [\"a\"]\nplus = [\"SOON\"]\nmaxDelay = \"x\"\nperJob = 3\n" + node,
-			[]string{`f:1: policy: policy is missing, but attribute and list require it; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON"; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is not a time`, `f:5: perJob: 3 is not yes or no`}},
+			[]string{`f:1: policy: policy is missing, but attribute and list require it; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON" is not valid; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is not a time`, `f:5: perJob: 3 is not yes or no`}},
 	} {
 		_, err := Load("f", test.text, nobody)
 		if err == nil {

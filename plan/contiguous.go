@@ -114,16 +114,17 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 	for _, i := range nodes[w.From:w.To] {
 		names = append(names, c.candidates[i].Name)
 	}
-	longest := "no node has room for a rank"
+	room := "no node has room for a rank"
 	if most > 0 {
-		longest = fmt.Sprintf("at most %d fit, on %s; all nodes together have room for %d", most, hostlist.FoldBrief(names), sum(capacities))
+		capacity := sum(capacities)
+		room = fmt.Sprintf("contiguous nodes have room for at most %s (%s), and all nodes together for %d", text.Count(most, "rank"), hostlist.FoldBrief(names), capacity)
 	}
-	failed := &Error{Code: CodeNotContiguous, WantedRanks: required.Ranks, FreeRanks: most, Remedy: "leave out --contiguous: then they fit",
-		Text: fmt.Sprintf("no contiguous nodes can run %s (%s)", text.Count(required.Ranks, "rank"), longest)}
+	failed := &Error{Code: CodeNotContiguous, WantedRanks: required.Ranks, FreeRanks: most, Remedy: "leave out --contiguous, so that mpiexec may use nodes that are not contiguous",
+		Text: fmt.Sprintf("there are no contiguous nodes for %s: %s", text.Count(required.Ranks, "rank"), room)}
 	if jobs, movable := c.blockingJobs(nodes); jobs != "" {
-		failed.Text += "; in the way: " + jobs
+		failed.Text += "; other jobs use nodes of the cluster: " + jobs
 		if movable != "" {
-			failed.Remedy += fmt.Sprintf("; or let its user or an administrator move job %s: mpiexec --migrate %[1]s", movable)
+			failed.Remedy += fmt.Sprintf("; or ask the user of job %s, or an administrator, to move it with: mpiexec --migrate %s", movable, movable)
 		}
 	}
 	return failed
@@ -147,11 +148,11 @@ func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 		return holder{n.TopJob, n.TopUser, n.Movable}, n.Name
 	})
 	for _, g := range groups[:min(len(groups), maxBlockingJobs)] {
-		can := "cannot be moved"
+		holder, can := g.Common, "cannot"
 		if g.Common.movable {
-			can, movable = "can be moved", cmp.Or(movable, g.Common.id)
+			can, movable = "can", cmp.Or(movable, g.Common.id)
 		}
-		parts = append(parts, fmt.Sprintf("job %s of %s on %s (%s)", g.Common.id, g.Common.user, hostlist.FoldBrief(g.Names), can))
+		parts = append(parts, fmt.Sprintf("job %s of %s on %s (mpiexec %s move it)", holder.id, holder.user, hostlist.FoldBrief(g.Names), can))
 	}
 	if more := len(groups) - len(parts); more > 0 {
 		parts = append(parts, text.Count(more, "other"))

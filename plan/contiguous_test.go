@@ -73,7 +73,7 @@ func TestContiguous(t *testing.T) {
 // The error if the job would fit, but not on contiguous nodes.
 func TestRefuseNotContiguous(t *testing.T) {
 	_, err := Make(requestFor(contiguousRequest("first", job.App{N: 16}), withBusyNodes(cluster("c0:4 c1:4 c2:4 c3:4 c4:4 c5:4 c6:4 c7:4"), "c1:4 c5:4")))
-	const text, way = "no contiguous nodes can run 16 ranks (at most 12 fit, on c[2-4]; all nodes together have room for 24)", "leave out --contiguous: then they fit; or wait for other jobs to end: --wait"
+	const text, way = "there are no contiguous nodes for 16 ranks: contiguous nodes have room for at most 12 ranks (c[2-4]), and all nodes together for 24", "leave out --contiguous, so that mpiexec may use nodes that are not contiguous; or wait for other jobs to end: --wait"
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Text != text || failed.Remedy != way || failed.Permanent {
 		t.Errorf("%v; %s", err, failed.Remedy)
@@ -94,7 +94,7 @@ func TestJobsInTheWay(t *testing.T) {
 		n.TopUser, n.TopJob, n.Movable = who.TopUser, who.TopJob, who.Movable
 	}
 	_, err := Make(requestFor(contiguousRequest("first", job.App{N: 16}), snap))
-	const text, way = "; in the way: job j1 of alice on c1 (can be moved), job j2 of bob on c[5-6] (cannot be moved)", "let its user or an administrator move job j1: mpiexec --migrate j1"
+	const text, way = "; other jobs use nodes of the cluster: job j1 of alice on c1 (mpiexec can move it), job j2 of bob on c[5-6] (mpiexec cannot move it)", "ask the user of job j1, or an administrator, to move it with: mpiexec --migrate j1"
 	var failed *Error
 	if !errors.As(err, &failed) || !strings.HasSuffix(failed.Text, text) || !strings.Contains(failed.Remedy, way) {
 		t.Errorf("%v; %s", err, failed.Remedy)
@@ -102,7 +102,7 @@ func TestJobsInTheWay(t *testing.T) {
 	for i := range snap.Nodes {
 		snap.Nodes[i].TopUser, snap.Nodes[i].TopJob = "eve", job.ID(fmt.Sprint("e", i))
 	}
-	if _, err = Make(requestFor(contiguousRequest("first", job.App{N: 16}), withBusyNodes(snap, "c1:4 c5:4"))); !strings.Contains(err.Error(), "job e7 of eve on c7 (cannot be moved)") {
+	if _, err = Make(requestFor(contiguousRequest("first", job.App{N: 16}), withBusyNodes(snap, "c1:4 c5:4"))); !strings.Contains(err.Error(), "job e7 of eve on c7 (mpiexec cannot move it)") {
 		t.Errorf("%v", err)
 	}
 }

@@ -56,14 +56,14 @@ func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 		}
 	}
 	if more {
-		number := text.Count(most, "CPU")
+		cpus := text.Count(most, "CPU")
 		if least < most {
-			number = fmt.Sprintf("%d to %s", least, number)
+			cpus = fmt.Sprintf("%d to %s", least, cpus)
 		}
-		notes = append(notes, job.Note{Code: "even-parts", Text: fmt.Sprintf("each rank gets %s, an equal part of its host; to get fewer: --tpp N", number)})
+		notes = append(notes, job.Note{Code: "even-parts", Text: fmt.Sprintf("each rank gets %s, which is an equal part of its host; to give each rank fewer CPUs, use --tpp N", cpus)})
 	}
 	if seen {
-		notes = append(notes, job.Note{Code: "all-gpus", Text: "each rank sees all GPUs of its host; to give each rank its own: -gpus-per-proc 1"})
+		notes = append(notes, job.Note{Code: "all-gpus", Text: "each rank sees all GPUs of its host; to give each rank a GPU of its own, use -gpus-per-proc 1"})
 	}
 	return notes
 }

@@ -121,15 +121,16 @@ func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.Ga
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
 	if of := s.req.JobGang; of != nil && of.Parties != terms.Parties {
-		return nil, nil, &Error{Code: CodeGang, Permanent: true, Text: fmt.Sprintf("--gang: the job takes turns among %d parties, but %s has %s", of.Parties, first.Name, describeTerms(terms))}
+		parties := of.Parties
+		return nil, nil, &Error{Code: CodeGang, Permanent: true, Text: fmt.Sprintf("--gang: this job needs [gang] with parties = %d, but %s has %s", parties, first.Name, describeTerms(terms))}
 	}
 	var competitors []job.GangJob
 	for _, np := range plans {
 		n := s.candidateOfPlan(np)
-		if n.Gang != first.Gang {
+		if other, otherTerms := n.Name, n.Gang; otherTerms != terms {
 			return nil, nil, &Error{Code: CodeGang, Permanent: true,
-				Text:   fmt.Sprintf("--gang: %s has %s, but %s has %s", first.Name, describeTerms(first.Gang), n.Name, describeTerms(n.Gang)),
-				Remedy: "use hosts whose /etc/remshell/cluster.toml has the same [gang], or ask their administrator"}
+				Text:   fmt.Sprintf("--gang: the hosts have different settings [gang]: %s has %s, but %s has %s", first.Name, describeTerms(terms), other, describeTerms(otherTerms)),
+				Remedy: "use hosts with the same [gang] in /etc/remshell/cluster.toml, or ask their administrator to change it"}
 		}
 		for _, g := range n.GangCPUs {
 			if !slices.Contains(competitors, g.GangJob) && slices.ContainsFunc(np.Ranks, func(r job.RankPlan) bool { return slices.ContainsFunc(r.ClaimedCPUs, idset.Set(g.CPUs).Has) }) {
@@ -141,7 +142,7 @@ func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.Ga
 }
 
 func describeTerms(t job.GangTerms) string {
-	return fmt.Sprintf("%d parties and slices of %v", t.Parties, t.Slice)
+	return fmt.Sprintf("parties = %d and slice = %v", t.Parties, t.Slice)
 }
 
 // gangMemoryLeft returns how many bytes of memory a gang (a job that shares CPUs in turns) may use on the
@@ -166,5 +167,6 @@ var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) str
 	if !w.gang || !known || need <= left {
 		return ""
 	}
-	return fmt.Sprintf("%d MB for this gang do not fit beside those that run (%d MB left); to ask for less: --mem-per-rank", need>>20, max(0, left)>>20)
+	left = max(0, left)
+	return fmt.Sprintf("this gang needs %d MB of memory, but the other gangs leave only %d MB; to request less, use --mem-per-rank", need>>20, left>>20)
 }}

@@ -39,7 +39,7 @@ func TestGangs(t *testing.T) {
 		{"a spawn has its job's party", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 1, func(r *job.Request, _ *job.Node) { r.JobGang = &job.Gang{Party: 3, GangTerms: terms} }, "3 [{j 0}] [0]"},
 		{"memory of others", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 1, func(_ *job.Request, n *job.Node) {
 			n.Memory, n.GangMemory = job.Memory{Total: 100 << 20, Available: 90 << 20}, 70<<20
-		}, "25 MB for this gang do not fit beside those that run (20 MB left)"},
+		}, "this gang needs 25 MB of memory, but the other gangs leave only 20 MB"},
 		{"memory in use", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 2, func(r *job.Request, n *job.Node) {
 			r.Memory, n.Memory = 10<<20, job.Memory{Total: 100 << 20, Available: 25 << 20}
 		}, "--mem-per-rank, beside other gangs, allows 1"},
@@ -74,7 +74,7 @@ func TestAGangNeedsEqualTerms(t *testing.T) {
 	req, snap := requestFor(job.Request{Apps: []job.App{{N: 2}}, Placement: job.Placement{Gang: true}}, cluster("a:1 b:1"))
 	snap.Nodes[0].Gang, snap.Nodes[1].Gang = job.DefaultGangTerms, job.GangTerms{Parties: 2, Slice: 10 * time.Second}
 	_, err := Make(req, snap)
-	if want := "--gang: a has 4 parties and slices of 10s, but b has 2 parties and slices of 10s"; err == nil || err.Error() != want {
+	if want := "--gang: the hosts have different settings [gang]: a has parties = 4 and slice = 10s, but b has parties = 2 and slice = 10s"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	snap.Nodes[1].Gang = job.DefaultGangTerms

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"remshell/gpu"
 	"remshell/hostlist"
@@ -31,19 +32,20 @@ var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 	case has > 0:
 		return fmt.Sprintf("the host has %s, but each rank needs %d", text.Count(has, "GPU"), w.gpusPerRank)
 	case s.WithheldGPUs > 0:
-		return fmt.Sprintf("none of its %s may be used", text.Count(s.WithheldGPUs, "GPU"))
+		return fmt.Sprintf("ranks may use none of the %s of the host", text.Count(s.WithheldGPUs, "GPU"))
 	}
 	return "the host has no GPU"
 }}
 
 // freeGPUCheck rejects a node that has fewer free GPUs than one rank needs.
 var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) string {
-	if w.gpusPerRank <= len(s.gpus) {
+	free := s.gpus
+	if w.gpusPerRank <= len(free) {
 		return ""
 	}
-	text := fmt.Sprintf("%d of %s free", len(s.gpus), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
+	text := fmt.Sprintf("only %d of %s are free", len(free), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
 	if w.gpusPerRank > 1 {
-		text += fmt.Sprintf(", but each rank needs %d", w.gpusPerRank)
+		text += ", but each rank needs " + strconv.Itoa(w.gpusPerRank)
 	}
 	return text
 }}
@@ -74,15 +76,12 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 		free += s.freeGPUs[i]
 		taken += len(gpu.OfBestVendor(s.candidates[i].GPUs)) - len(s.candidates[i].gpus)
 	}
-	verb := "are"
-	if free == 1 {
-		verb = "is"
-	}
-	text := fmt.Sprintf("%s by %s: there %s %s for %s on %s (%s)", s.describeExcess(a, n), gpuOption(a.app.GPUs), verb,
-		text.Count(free, "free GPU"), text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	excess, option := s.describeExcess(a, n), gpuOption(a.app.GPUs)
+	text := fmt.Sprintf("%s with %s: mpiexec found %s on %s (%s), which is enough for %s", excess, option,
+		text.Count(free, "free GPU"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names), text.Count(capacity, "rank"))
 	remedy := "start fewer ranks, or add hosts"
 	if taken > 0 {
-		text += fmt.Sprintf("; %d in use", taken)
+		text += fmt.Sprintf("; other jobs use %s", strconv.Itoa(taken))
 	} else {
 		remedy += "; without this option, all ranks share the GPUs"
 	}

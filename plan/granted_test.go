@@ -49,7 +49,7 @@ func TestGranted(t *testing.T) {
 // CPUs claimed by jobs outside this batch job are avoided while enough others remain. Otherwise ranks
 // share them and are not bound. Such claims never cause a refusal (RM-20).
 func TestGrantedAndClaimed(t *testing.T) {
-	const note = "a: 2 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"
+	const note = "a: job J of alice uses 2 of the 4 CPUs that the batch system granted to this job; ranks on this host are not bound"
 	for _, test := range []struct {
 		name, cluster string
 		beyond, same  []int
@@ -60,7 +60,7 @@ func TestGrantedAndClaimed(t *testing.T) {
 		{"enough are left", "a:4/4", []int{0, 1}, nil, 2, "", "2 3", ""},
 		{"not enough are left", "a:4/4", []int{0, 1}, nil, 4, "", "- - - -", note},
 		{"all but one", "a:4/4", []int{0, 1}, nil, 3, "", "- - -", note},
-		{"all of them", "a:4/4", []int{0, 1, 2, 3}, nil, 4, "", "- - - -", "a: 4 of 4 granted CPUs are claimed by job J of alice; ranks there are not bound"},
+		{"all of them", "a:4/4", []int{0, 1, 2, 3}, nil, 4, "", "- - - -", "a: job J of alice uses 4 of the 4 CPUs that the batch system granted to this job; ranks on this host are not bound"},
 		{"beside a launch of the same job", "a:4/4", []int{0}, []int{1}, 2, "", "2 3", ""},
 		{"a launch of the same job has all", "a:4/4", nil, []int{0, 1, 2, 3}, 1, "", CodeNoNodes, ""},
 		{"the node has more than was granted", "a:4/2", []int{0, 1}, nil, 2, "", "2 3", ""},

@@ -248,7 +248,7 @@ func TestMemory(t *testing.T) {
 		{"local", false, "local [] []"},
 		{"interleave", false, "interleave [0 1] [0 1]"},
 		{"bind:1", false, " [1] [1]"},
-		{"bind:2", false, "the host has no NUMA node 2, only 0-1"},
+		{"bind:2", false, "the host has no NUMA node 2; it has 0-1"},
 		{"local", true, "the host does not bind memory (bindMem = no)"},
 		{"none", true, " [] []"},
 	} {

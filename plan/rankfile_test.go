@@ -47,7 +47,7 @@ func TestFixed(t *testing.T) {
 		{"wide ones", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 2}}}, "a:0,1 a:2,3"},
 		{"too wide", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 3}}},
 			"ranks:2:1: rank 1 finds no free slot on a (free slots: 4)"},
-		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placement{}, nil, "ranks:2:1: rank 1: b: the host has no slot 2, only 0-1"},
+		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placement{}, nil, "ranks:2:1: rank 1: b: the host has no slot 2; it has 0-1"},
 		{"the same CPU", "a:4", "a/0-1 a/1", job.Placement{}, nil, "ranks:2:1: ranks 0 and 1 both have CPU 1 of a in their placement"},
 		{"the same CPU, and it is welcome", "a:4", "a/0-1 a/1", over, nil, "a:0,1 a:1"},
 		{"a full node", "a:1 b:1", "a a", job.Placement{}, nil, "ranks:2:1: rank 1 finds no free slot on a (free slots: 1)"},

@@ -21,8 +21,8 @@ func (c *Settings) readCPUMap(in Input) error {
 	}
 	numbers, bad, ok := ParseCPUMap(trimBlanks(*value))
 	if !ok {
-		return &Error{Code: "bad-cpumap", Source: c.CPUMapOrigin, Token: bad, Problem: "bad element",
-			Allowed: []string{"N", "FIRST-LAST (ascending or descending)", "numbers 0-65535, decimal, 0x hexadecimal or 0 octal"}}
+		return &Error{Code: "bad-cpumap", Source: c.CPUMapOrigin, Token: bad, Problem: "is not a core or a range of cores",
+			Allowed: []string{"N", "FIRST-LAST, ascending or descending", "numbers from 0 to 65535 in decimal, or with 0x in hexadecimal, or with 0 in octal"}}
 	}
 	c.CPUMap = numbers
 	return nil

@@ -9,9 +9,9 @@ import (
 // The request would fail even if it waited.
 type Error struct {
 	Code    string
-	Source  string // option or variable at fault; empty: none
+	Source  string // option or variable at fault, perhaps with a line of a file; empty: none
 	Token   string // the faulty value
-	Problem string // the problem in words
+	Problem string // the problem in words, as a predicate of the token; a whole sentence if Source is empty
 	Reason  string // details; may be empty
 	Allowed []string
 }
@@ -20,12 +20,9 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Source != "" {
-		b.WriteString(e.Source + ": ")
+		fmt.Fprintf(&b, "%s: %q ", e.Source, e.Token)
 	}
 	b.WriteString(e.Problem)
-	if e.Source != "" {
-		fmt.Fprintf(&b, " %q", e.Token)
-	}
 	if e.Reason != "" {
 		b.WriteString(": " + e.Reason)
 	}

@@ -19,8 +19,8 @@ func (l *nodeList) readFile(in Input, handleLine lineReader) error {
 	}
 	text, err := in.Open(name)
 	if err != nil {
-		return &Error{Code: "hostfile-unreadable", Source: l.source, Token: name, Problem: "cannot read", Reason: openReason(err),
-			Allowed: []string{"path of a readable file"}}
+		return &Error{Code: "hostfile-unreadable", Source: l.source, Token: name, Problem: "cannot be read", Reason: openReason(err),
+			Allowed: []string{"the path of a file that you may read"}}
 	}
 	number := 0
 	for raw := range strings.SplitSeq(text, "\n") {
@@ -64,7 +64,7 @@ func dropComments(all []string) []string {
 func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {
-			return l.badFileError(words[1], at+": unexpected word", "one host name on each line")
+			return l.badFileError(at, words[1], "is one word too many", "one host name on each line")
 		}
 		before := len(l.entries)
 		if err := l.addHost(words[0], 1); err != nil {
@@ -79,13 +79,13 @@ func (l *nodeList) hostLineReader(unique bool) lineReader {
 
 // readCountLine parses a line of the form "HOST COUNT ..." and adds the host COUNT times.
 func (l *nodeList) readCountLine(words []string, at string) error {
-	const allowed = "HOST COUNT with COUNT 0-65535"
+	const allowed = "lines HOST COUNT, with COUNT from 0 to 65535"
 	if len(words) < 2 {
-		return l.badFileError(words[0], at+": the count is missing after", allowed)
+		return l.badFileError(at, words[0], "has no count", allowed)
 	}
 	count, ok := parseNumber(words[1], 0, 65535)
 	if !ok {
-		return l.badFileError(words[1], at+": bad count", allowed)
+		return l.badFileError(at, words[1], "is not a count", allowed)
 	}
 	return atLine(at, l.addHost(words[0], count))
 }
@@ -94,11 +94,11 @@ func (l *nodeList) readCountLine(words []string, at string) error {
 func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
-		e.Problem = at + ": " + e.Problem
+		e.Source += ": " + at
 	}
 	return err
 }
 
-func (l *nodeList) badFileError(token, problem, allowed string) error {
-	return &Error{Code: "bad-hostfile", Source: l.source, Token: token, Problem: problem, Allowed: []string{allowed}}
+func (l *nodeList) badFileError(at, token, problem, allowed string) error {
+	return &Error{Code: "bad-hostfile", Source: l.source + ": " + at, Token: token, Problem: problem, Allowed: []string{allowed}}
 }

@@ -45,9 +45,9 @@ func (c *Settings) readNodeList(in Input) error {
 
 // emptyError returns the error for a list of nodes, or a cluster file, that contains no nodes.
 func (l *nodeList) emptyError() error {
-	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "no node in the list", Allowed: []string{"at least one node"}}
+	err := &Error{Code: "empty-list", Source: l.source, Token: l.value, Problem: "contains no node", Allowed: []string{"at least one node"}}
 	if l.source == "" {
-		err.Problem = "the cluster file has no node"
+		err.Problem = "the cluster file describes no node"
 	}
 	return err
 }
@@ -120,16 +120,16 @@ func (l *nodeList) readIDs() error {
 			}
 			continue
 		case !ok && strings.ContainsFunc(item, isLetter):
-			return l.badNodesError(item, "bad element (for host names use PSI_HOSTS)")
+			return l.badNodesError(item, "is not a node ID; host names belong into PSI_HOSTS")
 		case !ok:
-			return l.badNodesError(item, "bad element")
+			return l.badNodesError(item, "is not a node ID")
 		case last < first:
-			return l.badNodesError(item, "descending range")
+			return l.badNodesError(item, "must begin with the smaller ID")
 		}
 		for n := first; n <= last; n++ {
 			i, known := l.byID[n]
 			if !known {
-				return &Error{Code: "unknown-node", Source: l.source, Token: strconv.Itoa(n), Problem: "the cluster has no node with the ID", Allowed: l.allowedIDs()}
+				return &Error{Code: "unknown-node", Source: l.source, Token: strconv.Itoa(n), Problem: "is not the ID of a node of the cluster", Allowed: l.allowedIDs()}
 			}
 			if err := l.addEntries(i, 1, item); err != nil {
 				return err
@@ -159,7 +159,7 @@ func (l *nodeList) allowedIDs() []string {
 	}
 	slices.Sort(ids)
 	if len(ids) == 0 {
-		return []string{"IDs of a cluster file, but no cluster file was found (doc/cluster.toml is an example)"}
+		return []string{"nothing, because there is no cluster file (doc/cluster.toml is an example)"}
 	}
 	return []string{"ID", "FIRST-LAST with FIRST <= LAST", "configured IDs: " + idset.Text(ids)}
 }
@@ -182,21 +182,21 @@ func (l *nodeList) addHost(name string, times int) error {
 	i, known := l.byName[lowerASCII(name)]
 	if !known && l.noConfig {
 		if !hostlist.IsName(name) {
-			return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "invalid host name", Allowed: []string{"names and addresses of hosts"}}
+			return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "is not the name of a host", Allowed: []string{"names and addresses of hosts"}}
 		}
 		i, known = len(l.nodes), true
 		l.byName[lowerASCII(name)] = i
 		l.nodes = append(l.nodes, job.NodeDef{ID: i, Name: name, Host: name, Origin: l.source})
 	}
 	if !known {
-		return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "the cluster has no node with the host name", Allowed: l.knownNames()}
+		return &Error{Code: "unknown-host", Source: l.source, Token: name, Problem: "is not the name of a node of the cluster", Allowed: l.knownNames()}
 	}
 	return l.addEntries(i, times, name)
 }
 
 func (l *nodeList) addEntries(i, times int, token string) error {
 	if len(l.entries)+times > maxEntries {
-		return l.badNodesError(token, fmt.Sprintf("the list has more than %d entries, at", maxEntries))
+		return l.badNodesError(token, fmt.Sprintf("is too much: the list may have at most %d entries", maxEntries))
 	}
 	for range times {
 		l.entries = append(l.entries, i)

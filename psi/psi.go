@@ -101,7 +101,7 @@ func (c *Settings) readProcessCount(in Input) error {
 		return nil
 	}
 	if _, ok := parseNumber(in.NP, 1, maxRanks); !ok {
-		return &Error{Code: "bad-np", Source: "-n", Token: in.NP, Problem: "bad number of processes", Allowed: []string{"1-1048576"}}
+		return &Error{Code: "bad-np", Source: "-n", Token: in.NP, Problem: "is not a valid number of processes", Allowed: []string{"1-1048576"}}
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func sortKey(source, value string, flag bool) (sort.Mode, error) {
 	value = trimBlanks(value)
 	mode, err := sort.Parse(value, flag)
 	if err != nil {
-		return "", &Error{Code: "bad-sort", Source: source, Token: value, Problem: "unknown sort criterion", Allowed: sort.KeyWords(flag)}
+		return "", &Error{Code: "bad-sort", Source: source, Token: value, Problem: "is not a sort criterion", Allowed: sort.KeyWords(flag)}
 	}
 	return mode, nil
 }

@@ -163,11 +163,11 @@ func TestAdHoc(t *testing.T) {
 // An error in a file names the line.
 func TestFileLines(t *testing.T) {
 	for assignment, want := range map[string]string{
-		"PSI_HOSTFILE=wrong": `PSI_HOSTFILE: wrong line 2: the cluster has no node with the host name "n9"; allowed: n0, n1, n2, n3, n4`,
-		"PSI_HOSTFILE=two":   `PSI_HOSTFILE: two line 2: unexpected word "n2"; allowed: one host name on each line`,
-		"PSI_PEFILE=pe4":     `PSI_PEFILE: pe4 line 1: the cluster has no node with the host name "n9"; allowed: n0, n1, n2, n3, n4`,
-		"PSI_PEFILE=pe3":     `PSI_PEFILE: pe3 line 1: bad count "65536"; allowed: HOST COUNT with COUNT 0-65535`,
-		"PSI_HOSTFILE=gone":  `PSI_HOSTFILE: cannot read "gone": file does not exist; allowed: path of a readable file`,
+		"PSI_HOSTFILE=wrong": `PSI_HOSTFILE: wrong line 2: "n9" is not the name of a node of the cluster; allowed: n0, n1, n2, n3, n4`,
+		"PSI_HOSTFILE=two":   `PSI_HOSTFILE: two line 2: "n2" is one word too many; allowed: one host name on each line`,
+		"PSI_PEFILE=pe4":     `PSI_PEFILE: pe4 line 1: "n9" is not the name of a node of the cluster; allowed: n0, n1, n2, n3, n4`,
+		"PSI_PEFILE=pe3":     `PSI_PEFILE: pe3 line 1: "65536" is not a count; allowed: lines HOST COUNT, with COUNT from 0 to 65535`,
+		"PSI_HOSTFILE=gone":  `PSI_HOSTFILE: "gone" cannot be read: file does not exist; allowed: the path of a file that you may read`,
 	} {
 		if _, err := Read(inputOf(assignment)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v\nwant %s", assignment, err, want)

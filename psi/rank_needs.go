@@ -30,7 +30,7 @@ func readCount(source string, value *string, minimum int, target *int) error {
 }
 
 func badValue(source, token string, allowed ...string) *Error {
-	return &Error{Code: "bad-value", Source: source, Token: trimBlanks(token), Problem: "bad value", Allowed: allowed}
+	return &Error{Code: "bad-value", Source: source, Token: trimBlanks(token), Problem: "is not valid", Allowed: allowed}
 }
 
 // readShape reads the exact number of ranks per node (--shape). It returns an error if that number exceeds the maximum
@@ -40,7 +40,7 @@ func (c *Settings) readShape(in Input) error {
 		return err
 	}
 	if c.PerNode > 0 && c.ExactPerNode > c.PerNode {
-		return badValue("--shape", *in.Flags.Shape, fmt.Sprintf("at most %d, the value of --ppn", c.PerNode))
+		return badValue("--shape", *in.Flags.Shape, fmt.Sprintf("numbers up to %d, the value of --ppn", c.PerNode))
 	}
 	return nil
 }
@@ -60,7 +60,7 @@ func (c *Settings) readNUMA(in Input) error {
 			return badValue("--numa-list", *list, "N", "FIRST-LAST with FIRST <= LAST")
 		}
 		if f.NUMANodes != nil {
-			return badValue("--numa-list", *list, "only one of --numa-list and --numa-nodes")
+			return badValue("--numa-list", *list, "either --numa-list or --numa-nodes, but not both")
 		}
 	}
 	c.NUMA.StrictMemory = f.StrictMem != nil && *f.StrictMem
@@ -123,7 +123,7 @@ func (c *Settings) readMemory(in Input) error {
 	size, request := cutHugePageRequest(trimBlanks(*value))
 	var ok bool
 	if c.Memory, ok = parseBytes(size); !ok {
-		return badValue("--mem-per-rank", *value, "a number of MB, or a number with a unit K, M, G or T")
+		return badValue("--mem-per-rank", *value, "numbers of MB, and numbers with one of the units K, M, G and T")
 	}
 	c.HugePages = request
 	return nil
@@ -170,15 +170,15 @@ func parseBytes(text string) (int64, bool) {
 func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {
-			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "the same value in all app contexts")
+			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "one value for all app contexts")
 		}
 		source := s.NUMA.Option()
 		switch m := layout.Map; {
 		case !s.NUMA.IsSet():
 		case fixed:
-			return &Error{Code: "bad-value", Source: source, Token: "-rankfile", Problem: "cannot be used together with"}
+			return &Error{Code: "bad-value", Source: source, Token: "-rankfile", Problem: "cannot be used with this option"}
 		case m.Level > pin.ByNode || m.PerObject > 0 || m.PEList != nil || m.Span:
-			return &Error{Code: "bad-value", Source: source, Token: "--map-by " + m.Text, Problem: "cannot be used together with"}
+			return &Error{Code: "bad-value", Source: source, Token: "--map-by " + m.Text, Problem: "cannot be used with this option"}
 		}
 	}
 	return nil

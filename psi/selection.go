@@ -40,9 +40,9 @@ func (c *Settings) readClass(in Input) error {
 		c.Class = name
 		return nil
 	}
-	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "the cluster file has no class"}
+	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "is not a class of the cluster file"}
 	if i >= 0 {
-		refusal.Problem = "you are not allowed to use the class"
+		refusal.Problem = "is a class that you may not use"
 	}
 	for _, class := range in.Rules.Classes {
 		refusal.Allowed = append(refusal.Allowed, class.Name)
@@ -81,7 +81,7 @@ func (c *Settings) readNodeSets(in Input) error {
 	if text := in.Rules.MaxDelay; text != nil {
 		var ok bool
 		if levels.MaxDelay, ok = nodeset.ParseTime(trimBlanks(*text)); !ok {
-			return &Error{Code: "bad-node-set", Source: "nodeset.maxDelay", Token: *text, Problem: "bad time", Allowed: []string{"SECONDS", "1h30m"}}
+			return &Error{Code: "bad-node-set", Source: "nodeset.maxDelay", Token: *text, Problem: "is not a valid time", Allowed: []string{"seconds such as 90", "times such as 1h30m"}}
 		}
 	}
 	c.MaxDelay = levels.MaxDelay
@@ -90,12 +90,12 @@ func (c *Settings) readNodeSets(in Input) error {
 	if c.NodeSet, err = levels.Resolve(kinds); errors.As(err, &wrong) {
 		what := wrong.Reason
 		if what == "" {
-			what = "bad value"
+			what = "is not valid"
 		}
 		return &Error{Code: "bad-node-set", Source: wrong.Source, Token: wrong.Token, Problem: what, Allowed: wrong.Allowed}
 	}
 	if in.RanksPlaced && c.NodeSet.Policy != "" { // the user's request; requests of cluster and class are ignored
-		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "each rank has a fixed node, so mpiexec cannot use the node set", Allowed: []string{"none"}}
+		return &Error{Code: "bad-node-set", Source: c.NodeSet.Source, Token: c.NodeSet.Request.String(), Problem: "cannot be used, because each rank has a fixed node", Allowed: []string{"none"}}
 	}
 	if c.NodeSet.RequestedDelay > 0 {
 		c.addWarning("delay-cut", "mpiexec reduced the delay of %s to %s, the maximum in the cluster file", c.NodeSet.RequestedDelay, c.NodeSet.Delay)
@@ -146,7 +146,7 @@ func (c *Settings) readNodeAlloc(in Input) error {
 		return nil
 	}
 	if c.Balance = strings.EqualFold(word, "MAXBALANCE"); !c.Balance && !strings.EqualFold(word, "DEFAULT") {
-		return &Error{Code: "bad-value", Source: source, Token: word, Problem: "bad value", Allowed: []string{"MAXBALANCE", "DEFAULT"}}
+		return &Error{Code: "bad-value", Source: source, Token: word, Problem: "is not valid", Allowed: []string{"MAXBALANCE", "DEFAULT"}}
 	}
 	return nil
 }

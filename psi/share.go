@@ -17,7 +17,7 @@ func (c *Settings) readRankNeeds(in Input) error {
 	if ppn := in.Flags.PPN; ppn != nil {
 		n, ok := parseNumber(trimBlanks(*ppn), 0, 1<<31-1)
 		if !ok {
-			return &Error{Code: "bad-ppn", Source: "--ppn", Token: *ppn, Problem: "bad value", Allowed: []string{"a number of at least 0"}}
+			return &Error{Code: "bad-ppn", Source: "--ppn", Token: *ppn, Problem: "is not a valid number", Allowed: []string{"0 and positive numbers"}}
 		}
 		c.PerNode = n
 	}
@@ -39,7 +39,7 @@ func (c *Settings) readThreads(in Input) error {
 	if defined {
 		n, ok := parseNumber(trimBlanks(value), 1, 65535)
 		if !ok {
-			return &Error{Code: "bad-tpp", Source: source, Token: trimBlanks(value), Problem: "bad value", Allowed: []string{allowed}}
+			return &Error{Code: "bad-tpp", Source: source, Token: trimBlanks(value), Problem: "is not a valid number", Allowed: []string{allowed}}
 		}
 		c.CPUsPerRank, c.CPUsPerRankOrigin = n, source
 		return nil
@@ -53,7 +53,7 @@ func (c *Settings) readThreads(in Input) error {
 		c.CPUsPerRank, c.CPUsPerRankOrigin = n, source
 		return nil
 	}
-	c.addWarning("bad-omp-num-threads", "%s: bad value %q, using 1 CPU per process (allowed: %s)", source, value, allowed)
+	c.addWarning("bad-omp-num-threads", "%s: %q is not a valid number, so each process gets 1 CPU; allowed: %s", source, value, allowed)
 	return nil
 }
 
@@ -90,7 +90,7 @@ func (c *Settings) readFeatures(in Input) error {
 			for _, probed := range job.ProbedFeatures {
 				known[probed] = true
 			}
-			return &Error{Code: "unknown-hwtype", Source: source, Token: w, Problem: "no node of the cluster file has the feature",
+			return &Error{Code: "unknown-hwtype", Source: source, Token: w, Problem: "is a feature that no node of the cluster file has",
 				Allowed: slices.Sorted(maps.Keys(known))}
 		}
 	}

@@ -18,7 +18,7 @@ func TestGPUsInAFile(t *testing.T) {
     {"rank": 1, "node": "b", "id": 1, "slots": [0], "cpus": [0], "mems": [0], "gpus": [{"vendor": "amd", "index": 3, "address": "0000:03:00.0"}]}`},
 		{`"np": 1, "gpus_per_proc": 0`, `"mems": [0]}`},
 		{`"np": 1`, `"mems": [0]}`},
-		{`"np": 3, "gpus_per_proc": 1`, `"error": {"code": "not-enough-gpus", "message": "3 ranks do not fit by -gpus-per-proc 1: there are 2 free GPUs for 2 ranks on 2 nodes (a,b); 1 in use", "permanent": false`},
+		{`"np": 3, "gpus_per_proc": 1`, `"error": {"code": "not-enough-gpus", "message": "3 ranks do not fit with -gpus-per-proc 1: mpiexec found 2 free GPUs on 2 nodes (a,b), which is enough for 2 ranks; other jobs use 1", "permanent": false`},
 		{`"np": 1, "gpus_per_proc": 3`, `"error": {"code": "no-candidates", "message": "no host can take this job", "permanent": true`},
 		{`"np": 1, "gpus_per_proc": -1`, `gpus_per_proc is negative`},
 	} {

@@ -25,7 +25,7 @@ func TestSchedulerExtension(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"-l nodeset=ONEOF:FEATURE,walltime=5 a":            `-l: unknown attribute "walltime"`,
+		"-l nodeset=ONEOF:FEATURE,walltime=5 a":            `-l: "walltime" is not an attribute`,
 		"-l nodeset=ONEOF:FEATURE --node-set ONEOF:ARCH a": "--node-set ONEOF:ARCH contradicts -l nodeset ONEOF:FEATURE",
 		"-l nodeset= a": "-l nodeset: the value is empty",
 	} {

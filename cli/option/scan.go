@@ -452,7 +452,7 @@ func (s *scanner) scanSchedulerOption(name string) bool {
 	for _, pair := range schedulerPairs(s.args[at]) {
 		i := slices.IndexFunc(schedulerKeys, func(k [2]string) bool { return strings.EqualFold(k[0], pair[0]) })
 		if i < 0 {
-			s.addError(fmt.Sprintf("-l: unknown attribute %q", pair[0]), "allowed: nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus, nodesetdelay")
+			s.addError(fmt.Sprintf("-l: %q is not an attribute", pair[0]), "allowed: nodeset, nodesetisoptional, nodesettolerance, nodesetprioritytype, nodesetplus, nodesetdelay")
 			continue
 		}
 		m := s.names[schedulerKeys[i][1]]

@@ -183,14 +183,14 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 	if found && (open(class) || named == "") || !found && named == "" {
 		return class, nil
 	}
-	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, Problem: "the cluster file has no class"}
+	refusal := &psi.Error{Code: "bad-class", Source: source, Token: named, Problem: "is not a class of the cluster file"}
 	for _, name := range slices.Sorted(maps.Keys(classes)) {
 		if open(classes[name]) {
 			refusal.Allowed = append(refusal.Allowed, name)
 		}
 	}
 	if found {
-		refusal.Problem = "you are not allowed to use the class"
+		refusal.Problem = "is a class that you may not use"
 	}
 	return config.Class{}, refusal
 }

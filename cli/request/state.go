@@ -68,7 +68,7 @@ func (w Inputs) PlanFromState(line option.Line) simulate.Outcome {
 func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.Input) (named []hostlist.Entry, source string, err error) {
 	named, err = w.appHosts(s, openTexts(in.Open), psi.HostsUnique(in))
 	if err != nil {
-		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, Problem: "cannot use the file", Reason: err.Error()}
+		return nil, "", &psi.Error{Code: "bad-hostfile", Source: "-hostfile", Token: s.HostFile, Problem: "cannot be used", Reason: err.Error()}
 	}
 	if len(named) > 0 || in.Flags.Nodes != nil {
 		return named, "-host", nil
@@ -101,7 +101,7 @@ func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) er
 			if source == "-host" && e.Line > 0 {
 				source = "-hostfile"
 			}
-			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, Problem: "the cluster has no node with the host name", Allowed: psi.ShortenList(names)}
+			return &psi.Error{Code: "unknown-host", Source: source, Token: e.Host, Problem: "is not the name of a node of the cluster", Allowed: psi.ShortenList(names)}
 		}
 		req.Nodes[i].Slots += e.Slots
 		req.Nodes[i].MaxSlots += e.MaxSlots
@@ -143,7 +143,7 @@ func (p rankPlacement) errorOutcome(err error) simulate.Outcome {
 }
 
 func (p rankPlacement) rankFileError(err error) error {
-	return &psi.Error{Code: "bad-rankfile", Source: p.option, Token: p.file, Problem: "cannot use the file", Reason: err.Error()}
+	return &psi.Error{Code: "bad-rankfile", Source: p.option, Token: p.file, Problem: "cannot be used", Reason: err.Error()}
 }
 
 // openTexts converts a function that reads files as text to a function that opens files.

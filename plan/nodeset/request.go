@@ -1,6 +1,7 @@
 package nodeset
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,15 +72,17 @@ func (r Request) String() string {
 type WordError struct {
 	Token   string
 	Allowed []string
-	Reason  string // empty means unknown word
+	Reason  string // a predicate of the token; empty: the token is not one of the allowed words
 }
 
+// These are the reasons for a request whose policy or attribute is unknown.
+const (
+	NoPolicy    = "is not a policy"
+	NoAttribute = "is not an attribute"
+)
+
 func (e *WordError) Error() string {
-	text := fmt.Sprintf("%q", e.Token)
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	return text + "; allowed: " + strings.Join(e.Allowed, ", ")
+	return fmt.Sprintf("%q %s; allowed: %s", e.Token, cmp.Or(e.Reason, "is not valid"), strings.Join(e.Allowed, ", "))
 }
 
 // maxLabel is the maximum length of a label in bytes.
@@ -114,15 +117,15 @@ func SplitList(list string) []string { return strings.FieldsFunc(list, isSeparat
 // *WordError.
 func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, error) {
 	if !slices.Contains(policies, strings.ToUpper(policy)) {
-		return Request{}, &WordError{Token: policy, Allowed: policies, Reason: "unknown policy"}
+		return Request{}, &WordError{Token: policy, Allowed: policies, Reason: NoPolicy}
 	}
 	r := Request{Policy: Policy(strings.ToUpper(policy)), Attribute: CanonicalName(attribute)}
 	kind, known := kinds[r.Attribute]
 	if !known {
-		return Request{}, &WordError{Token: attribute, Allowed: kinds.Names(), Reason: "unknown attribute"}
+		return Request{}, &WordError{Token: attribute, Allowed: kinds.Names(), Reason: NoAttribute}
 	}
 	if r.Kind = kind; len(list) > maxItems {
-		return Request{}, &WordError{Token: list[maxItems], Allowed: []string{fmt.Sprintf("at most %d values", maxItems)}}
+		return Request{}, &WordError{Token: list[maxItems], Allowed: []string{fmt.Sprintf("lists of at most %d values", maxItems)}}
 	}
 	for _, word := range list {
 		item, err := parseItem(word, kind)
@@ -138,7 +141,7 @@ func ParseParts(policy, attribute string, list []string, kinds Kinds) (Request, 
 func parseItem(word string, kind Kind) (Item, error) {
 	if !kind.Numeric {
 		if word == "" || len(word) > maxLabel || strings.ContainsFunc(word, func(c rune) bool { return !isLabelRune(c) }) {
-			return Item{}, &WordError{Token: word, Allowed: []string{"letters, digits, _ . + -, * and ?"}, Reason: "no label"}
+			return Item{}, &WordError{Token: word, Allowed: []string{"labels of letters, digits and the characters _ . + - * ?"}, Reason: "is not a label"}
 		}
 		return Item{Label: word}, nil
 	}
@@ -149,7 +152,7 @@ func parseItem(word string, kind Kind) (Item, error) {
 	from, ok := kind.parseNumber(first)
 	to, also := kind.parseNumber(last)
 	if !ok || !also || from > to {
-		return Item{}, &WordError{Token: word, Allowed: []string{"N", "FIRST-LAST with FIRST <= LAST"}, Reason: "no number"}
+		return Item{}, &WordError{Token: word, Allowed: []string{"N", "FIRST-LAST with FIRST <= LAST"}, Reason: "is not a number or a range of numbers"}
 	}
 	return Item{First: from, Last: to}, nil
 }

@@ -64,24 +64,27 @@ func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []lev
 	return nil
 }
 
+// possibleOnly is the beginning of the reason why a value is refused.
+const possibleOnly = "is possible only with the attribute "
+
 // toleranceMisfit returns "" if the tolerance t is possible for the request. Otherwise it returns a phrase that says
-// which tolerance is allowed.
+// with which attribute it is possible.
 func (s *Setting) toleranceMisfit(t Tolerance) string {
 	if s.Policy == "" || s.Attribute == ProcSpeed || t == 0 {
 		return ""
 	}
-	return "0: a tolerance is for " + ProcSpeed
+	return possibleOnly + ProcSpeed
 }
 
 // priorityMisfit returns "" if the priority p is possible for the request. Otherwise it returns a phrase that says for
-// which attributes p is allowed.
+// which attributes p is possible.
 func (s *Setting) priorityMisfit(p Priority) string {
 	speeds := s.Policy == "" || s.Attribute == ProcSpeed
 	switch {
 	case p == BestResource && !speeds:
-		return "with " + ProcSpeed
+		return possibleOnly + ProcSpeed
 	case p == MinLoss && s.Policy != "" && s.Kind.Numeric && !(speeds && s.Tolerance > 0):
-		return "with " + ProcSpeed + " and a tolerance, or labels"
+		return possibleOnly + ProcSpeed + " together with a tolerance, or with attributes that are labels"
 	}
 	return ""
 }
@@ -117,14 +120,14 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 }
 
 // suitableValues returns the values of a modifier that are possible for the request. mismatch returns "" for a possible
-// value, and otherwise a phrase that says what is allowed.
+// value, and otherwise the reason why it is not possible.
 func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) string) (suitable []levelValue[T], err error) {
 	for _, v := range all {
-		allowed := mismatch(v.value)
-		if allowed == "" {
+		reason := mismatch(v.value)
+		if reason == "" {
 			suitable = append(suitable, v)
 		} else if v.level < classLevel || v.level == strongest {
-			return nil, atSource(v.source, &WordError{Token: v.text, Allowed: []string{allowed}, Reason: "does not suit the attribute"})
+			return nil, atSource(v.source, &WordError{Token: v.text, Allowed: []string{"other values"}, Reason: reason})
 		}
 	}
 	return suitable, nil

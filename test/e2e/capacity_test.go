@@ -144,7 +144,7 @@ func TestNeighbouringHosts(t *testing.T) {
 	if want := fmt.Sprintf("no contiguous nodes can run %d ranks (at most %d fit, on n[3-4]; all nodes together have room for %d)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("too many: exit %d, %s; want %s", r.code, r.err, want)
 	}
-	if want := " of root on n2 (can be moved)"; !strings.Contains(r.err, want) || !strings.Contains(r.err, "mpiexec --migrate ") {
+	if want := " of root on n2 (mpiexec can move it)"; !strings.Contains(r.err, want) || !strings.Contains(r.err, "mpiexec --migrate ") {
 		t.Errorf("who is in the way: %s; want %s", r.err, want)
 	}
 	// n2 and n3 are neighbours, whatever list names them, and n1 and n3 are not.

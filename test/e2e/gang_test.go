@@ -245,7 +245,7 @@ func TestSliceChanges(t *testing.T) {
 	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	b.useSlices(t, "slice = \"2s\"", "n1", "n2")
 	b.useSlices(t, "parties = 3", "n3")
-	if r := b.runMpiexec(t, "--gang", "-n", "2", "-ppn", "1", "-host", "n1,n3", "true"); r.code != 125 || !strings.Contains(r.err, "--gang: n1 has 4 parties and slices of 2s, but n3 has 3 parties and slices of 10s") {
+	if r := b.runMpiexec(t, "--gang", "-n", "2", "-ppn", "1", "-host", "n1,n3", "true"); r.code != 125 || !strings.Contains(r.err, "--gang: the hosts have different settings [gang]: n1 has parties = 4 and slice = 2s, but n3 has parties = 3 and slice = 10s") {
 		t.Errorf("different terms: exit %d, %q", r.code, r.err)
 	}
 	args := append([]string{"-v"}, placeRanks(t, "n1", "n2")...)

@@ -72,7 +72,7 @@ func TestGPUs(t *testing.T) {
 		{"-host n1,n2,n3 --nodetype amd -n 1", `
 0 n2 cuda=9,FASTEST_FIRST rocr= hip=9 ze=`, 0},
 		{"-host n1:8 -n 5 -g 1", `
-mpiexec: 5 ranks do not fit by -gpus-per-proc 1: there are 4 free GPUs for 4 ranks on 1 node (n1)
+mpiexec: 5 ranks do not fit with -gpus-per-proc 1: mpiexec found 4 free GPUs on 1 node (n1), which is enough for 4 ranks
   hint: start fewer ranks, or add hosts; without this option, all ranks share the GPUs`, 125},
 		{"-host n1 -n 1 -g 1 -env CUDA_VISIBLE_DEVICES 2", `
 mpiexec: -g 1 contradicts -env CUDA_VISIBLE_DEVICES
@@ -98,7 +98,7 @@ func TestGPUsOfSeveralJobs(t *testing.T) {
 	if want := "0 n1 cuda=2,PCI_BUS_ID rocr= hip= ze=\n"; other.code != 0 || other.out != want {
 		t.Errorf("beside another job: exit %d\n%s%s", other.code, other.out, other.err)
 	}
-	const shortage = "there is 1 free GPU for 1 rank on 1 node (n1); 2 in use\n  hint: start fewer ranks, or add hosts; or wait for other jobs to end: --wait\n"
+	const shortage = "mpiexec found 1 free GPU on 1 node (n1), which is enough for 1 rank; other jobs use 2\n  hint: start fewer ranks, or add hosts; or wait for other jobs to end: --wait\n"
 	many := b.runMpiexec(t, "-host", "n1:8", "-n", "2", "-g", "1", "true")
 	if many.code != 125 || !strings.HasSuffix(many.err, shortage) {
 		t.Errorf("too many beside another job: exit %d\n%s", many.code, many.err)

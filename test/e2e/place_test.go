@@ -44,7 +44,7 @@ func TestParaStationVariables(t *testing.T) {
 		{"as wide as a node", fmt.Sprint("PSI_NODES=1-3 PSI_TPP=", cpus), "-n 3", "n1 n2 n3", fmt.Sprint(cpus, " ", cpus, " - -"), ""},
 		{"OpenMP's width", fmt.Sprint("PSI_NODES=1-2 OMP_NUM_THREADS=", cpus), "-n 2", "n1 n2", fmt.Sprint(cpus, " - - -"), ""},
 		{"ParaStation's before OpenMP's", fmt.Sprint("PSI_NODES=1-2 PSI_TPP=1 OMP_NUM_THREADS=", cpus+1), "-n 1", "n1", fmt.Sprint(cpus+1, " 1 - -"), ""},
-		{"no number of OpenMP's", "PSI_NODES=1-2 OMP_NUM_THREADS=many", "-n 1", "n1", "many - - -", `OMP_NUM_THREADS: bad value "many"`},
+		{"no number of OpenMP's", "PSI_NODES=1-2 OMP_NUM_THREADS=many", "-n 1", "n1", "many - - -", `OMP_NUM_THREADS: "many" is not a valid number`},
 		{"overbooked, but there is room", "PSI_NODES=1-2 PSI_OVERBOOK=", fmt.Sprint("-n ", cpus), repeatHost("n1", cpus), "- - 1 -", ""},
 		{"overbooked evenly", "PSI_NODES=1-3 PSI_OVERBOOK=", fmt.Sprint("-n ", 3*cpus+4),
 			repeatHost("n1", cpus+2) + " " + repeatHost("n2", cpus+1) + " " + repeatHost("n3", cpus+1), "- - 1 -", ""},

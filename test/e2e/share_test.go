@@ -560,7 +560,7 @@ func TestAllocationsAndClaims(t *testing.T) {
 		if r.code != 0 {
 			t.Errorf("exit %d: %s", r.code, r.err)
 		}
-		if told := strings.Contains(r.err, "n1: 1 of 2 granted CPUs are claimed by job "); told != (h == second) && runtime.NumCPU() == 2 {
+		if told := strings.Contains(r.err, " uses 1 of the 2 CPUs that the batch system granted to this job"); told != (h == second) && runtime.NumCPU() == 2 {
 			t.Errorf("told %v: %s", told, r.err)
 		}
 	}

@@ -81,7 +81,7 @@ func f(host string) error {
 	}
 	say("cmd=three words for programs")
 	say("app context " + strconv.Itoa(i+1) + " of " + text.Count(c.Apps, "app context") + " needs " + quoted(hostNames[0]))
-	say(&Error{Code: "bad-value", Source: "--sort", Token: word, Problem: "unknown order", Allowed: []string{"up", "down"}})
+	say(&Error{Code: "bad-value", Source: "--sort", Token: word, Problem: "is not an order", Allowed: []string{"up", "down"}})
 	say(host + ": cannot run " + fmt.Sprintf("%q in the folder", name))
 	return &usererr.Error{Text: "no host given " + host, Remedy: "name hosts with -host", Code: 2}
 }
@@ -93,7 +93,7 @@ func f(host string) error {
 		"--three\n  Explains three.",
 		"cannot reach {host} after {3} tries: {err}",
 		"app context {i} of {n} app contexts needs {host names}",
-		`--sort: unknown order "{word}"; allowed: up, down`,
+		`--sort: "{word}" is not an order; allowed: up, down`,
 		"{host}: cannot run {name} in the folder",
 		"no host given {host}\nname hosts with -host",
 		"--one  is one\n  Explains one.",

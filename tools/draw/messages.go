@@ -223,7 +223,7 @@ func (s source) renderProblem(lit *ast.CompositeLit) string {
 	if parts["Problem"] == "" || parts["Source"] == "" {
 		return ""
 	}
-	text := parts["Source"] + ": " + parts["Problem"] + ` "` + parts["Token"] + `"`
+	text := parts["Source"] + `: "` + parts["Token"] + `" ` + parts["Problem"]
 	if parts["Allowed"] != "" {
 		text += "; allowed: " + parts["Allowed"]
 	}
@@ -343,7 +343,7 @@ func (s source) placeholder(e ast.Expr) string {
 		called, isMethod := e.Fun.(*ast.SelectorExpr)
 		switch {
 		case isMethod && called.Sel.Name == "Count" && len(e.Args) == 2:
-			if noun, n := s.render(e.Args[1]); n > 0 {
+			if noun, _ := s.render(e.Args[1]); !strings.HasPrefix(noun, "{") {
 				return "{n} " + noun + "s"
 			}
 		case isMethod && called.Sel.Name == "Command" && len(e.Args) > 0: // the command that the user types
