@@ -9,10 +9,15 @@ import (
 	"remshell/text"
 )
 
-// A shapePlacement lists the nodes of an app with --shape and the number of ranks on each (which-hosts.md 9.1):
+// A shapePlacement lists the nodes of an app with --shape and the number of ranks on each (which-hosts.md 9.1). For
+// example, with -n 10 --shape 4:
 //
-//	-n 10 --shape 4    capacity 8 3 8    a: 4, c: 4, b: 2    the remainder goes to a node after the last full
-//	                            a b c                        one, else to the first node that was skipped
+//	node        a  b  c
+//	capacity    8  3  8
+//	ranks       4  2  4
+//
+// Nodes whose capacity is below 4 are skipped at first. The last 2 ranks go to a node after the last full one (c) or, as
+// here, to the first node that was skipped (b).
 type shapePlacement struct {
 	nodes    []int // candidates in the order of their ranks
 	ranks    []int // number of ranks, by index in nodes

@@ -197,9 +197,9 @@ func (s *Server) Exited(rank int) {
 	s.fence.RankLeft(local)
 }
 
-// Freeze stops all replies and releases no more barriers. The supervisor calls it when it ends the job for any reason
-// other than an abort. A rank that continues after another rank has called MPI_Abort must not be able to finish
-// successfully (pmi-wire.md 6.3).
+// Freeze stops all replies and releases no more barriers, so that no rank can finish successfully while the job ends
+// (pmi-wire.md 6.3). The server calls it itself when a rank aborts the job. The supervisor calls it when it ends the job
+// for any other reason.
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
 	s.fence.Close()

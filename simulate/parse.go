@@ -14,8 +14,8 @@ import (
 )
 
 // A stateFile is a cluster state in the format of placement.md 9.1. Fields whose default is not the zero value are
-// pointers. The last block of fields in each struct is an extension for real clusters, which other readers of the
-// file may ignore.
+// pointers. The last block of fields in each struct is an extension that mpiexec needs for real clusters. Other
+// programs that read the file may ignore these fields.
 type stateFile struct {
 	Version    *int               `json:"version"`
 	Nodes      []node             `json:"nodes"`

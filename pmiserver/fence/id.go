@@ -54,10 +54,9 @@ var (
 	taggedKinds = []Kind{Construct, Destruct, OtherJobs}
 )
 
-// WithTag returns the kind of fences for one PMIx group, for Construct and Destruct. The tag is a hash of
-// name. The same members may construct several groups at the same time, in any order. Completed fences of
-// this kind are not counted, because the members may forget them, so the number in an ID counts only fences
-// that were given up.
+// WithTag adds a tag, which is a hash of name, to one of taggedKinds. So the same members may, for example, construct
+// several PMIx groups at the same time, in any order. Completed fences with a tag are not counted, because the members
+// may forget them. So the number in an ID counts only fences that were given up.
 func (k Kind) WithTag(name string) Kind {
 	sum := sha256.Sum256([]byte(name))
 	return k + Kind("."+hex.EncodeToString(sum[:tagSize]))

@@ -169,8 +169,7 @@ func (l *Local) releaseGivenUp() (released []func(givenUp bool)) {
 	return released
 }
 
-// IsUnused reports whether the Local has no state that matters, so that it can be dropped: no rank waits, and
-// no fence has been counted.
+// IsUnused reports whether no rank waits and no fence has been counted. Then a new Local can replace this one.
 func (l *Local) IsUnused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

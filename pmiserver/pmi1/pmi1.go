@@ -139,8 +139,8 @@ func (c *Conversation) init() {
 	}
 }
 
-// maxes handles the request get_maxes. It announces even numbers, whose sum MPICH 3.4 to 4.0 can divide by
-// two. Other numbers would crash these clients (pmi-wire.md 5).
+// maxes handles the request get_maxes. It announces even numbers, because MPICH fails with an assertion if it computes
+// an odd limit from them (pmi-wire.md 5).
 func (c *Conversation) maxes() {
 	c.AppendReply("cmd=maxes rc=0 kvsname_max=256 keylen_max=64 vallen_max=" + strconv.Itoa(MaxValue) + "\n")
 }
@@ -214,8 +214,7 @@ func (c *Conversation) get() {
 }
 
 // barrier handles the request barrier_in. It replies when all ranks of the group have entered the barrier.
-// Version 1.1 has no barriers of subgroups, so a request that names ranks is accepted only if it names all
-// ranks.
+// Version 1.1 has no barriers of subgroups, so a request with a field group is accepted only if the group is WORLD.
 func (c *Conversation) barrier() {
 	reply := "cmd=barrier_out\n"
 	if group, given := c.fields.Find("group"); given {

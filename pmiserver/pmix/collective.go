@@ -224,8 +224,8 @@ func (s *Server) countEntered(m *collective) bool {
 	return true
 }
 
-// countLeft counts a participant that has left a fence. When no participant uses a collective with a tag any
-// more, it removes the collective. The caller holds m.mu.
+// countLeft counts a participant that has left a fence. If the kind of the collective has a tag, and no participant
+// uses the collective any more, it removes the collective. The caller holds m.mu.
 func (s *Server) countLeft(m *collective) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -102,8 +102,8 @@ func (part setPart) lowest() int {
 }
 
 // text returns a string that identifies this set of processes. All jobs with processes in the set compute the same
-// string. The string contains only the lowest rank of each group. That suffices, because a process takes part in one
-// collective at a time.
+// string. The string contains only the lowest rank of each group. That suffices, because a process takes part in only
+// one collective with other jobs at a time.
 func (s procSet) text() string {
 	var words []string
 	for _, part := range s {

@@ -57,7 +57,7 @@ func (o Options) Wait() (keys int, mustWait bool) {
 	return int(max(0, min(n, bfrops.MaxInfos))), ok && n >= 0
 }
 
-// A Range says which processes may receive an event or find a published name.
+// A Range says which processes may receive an event.
 type Range uint8
 
 // These are the ranges that a client uses to limit which processes receive an event.
@@ -73,8 +73,7 @@ const (
 // the resource manager or to the process itself, and for an invalid range.
 func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
-// Range returns which processes may find the names of a Publish. The default is InJob. For a Lookup the range
-// has no meaning, because Open MPI 5.0 sends uninitialized memory there.
+// Range returns the value of pmix.range in a Publish or Lookup. The server does not use it (pmix-wire.md 6.8).
 func (o Options) Range() Range {
 	if n, ok := o.uint8Option("pmix.range"); ok {
 		return Range(n)
