@@ -54,6 +54,7 @@ func RunReaper(args []string) (int, error) {
 	if err != nil {
 		return job.ExitInternal, fmt.Errorf("cannot start the helper process of mpiexec: %w", err)
 	}
+	_ = os.WriteFile("/proc/self/comm", []byte(reaper.Name), 0) // without the name it works, too
 	releaseStdio()
 	var ended unix.WaitStatus
 	for err = unix.EINTR; err == unix.EINTR; {

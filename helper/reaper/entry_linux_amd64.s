@@ -121,6 +121,9 @@ fork:
 
 	MOVL $2, ·part(SB)
 	MOVL $0x70616572, 2(BX) // "reap"
+	MOVL $15, DI            // PR_SET_NAME
+	LEAQ ·name(SB), SI
+	CALL(SYS_prctl)
 	CLOSE(0)
 	CLOSE(1) // 2 stays open, to print why the helper was killed
 
@@ -212,3 +215,6 @@ DATA ·standard+0(SB)/8, $0
 GLOBL ·standard(SB), RODATA|NOPTR, $32
 DATA ·all+0(SB)/8, $-1
 GLOBL ·all(SB), RODATA|NOPTR, $8
+DATA ·name+0(SB)/8, $"remshell"
+DATA ·name+8(SB)/7, $"-reaper" // the last byte is 0
+GLOBL ·name(SB), RODATA|NOPTR, $16

@@ -130,6 +130,9 @@ fork:
 	MOVW R9, ·part(SB)
 	MOVW $0x70616572, R9 // "reap"
 	MOVW R9, 2(R19)
+	MOVD $15, R0 // PR_SET_NAME
+	MOVD $·name(SB), R1
+	CALL(SYS_prctl)
 	CLOSE(0)
 	CLOSE(1) // 2 stays open, to print why the helper was killed
 
@@ -220,3 +223,6 @@ DATA ·standard+0(SB)/8, $0
 GLOBL ·standard(SB), RODATA|NOPTR, $32
 DATA ·all+0(SB)/8, $-1
 GLOBL ·all(SB), RODATA|NOPTR, $8
+DATA ·name+0(SB)/8, $"remshell"
+DATA ·name+8(SB)/7, $"-reaper" // the last byte is 0
+GLOBL ·name(SB), RODATA|NOPTR, $16

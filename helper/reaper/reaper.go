@@ -19,9 +19,9 @@ in the entry (14).
 	  fork -------------------------------.                       |                   |
 	    |                                 |                       |                   |
 	  the reaper, part 2:                 the helper, part 1:     |                   |
-	  is "--reaper" in ps                 blocks the signals      |                   |
-	  closes descriptors 0, 1             blocked before;         |                   |
-	    |                                 SIGTERM when the        |                   |
+	  is "--reaper" in ps, and its        blocks the signals      |                   |
+	  name is "remshell-reaper"           blocked before;         |                   |
+	  closes descriptors 0, 1             SIGTERM when the        |                   |
 	    |                                 reaper ends; if it      |                   |
 	    |                                 has ended already,      |                   |
 	    |                                 exits                   |                   |
@@ -49,6 +49,9 @@ Signals are blocked at first, so that no signal ends a process that is about to 
 ignored, which drops pending signals, because Go's runtime unblocks some signals, such as SIGQUIT, before it
 handles any. helper.RunReaper and helper.RunGuard ignore again those signals that the runtime handles itself.
 
+The reaper has another name than the helper, so that "killall -9 mpiexec" or "pkill -9 mpiexec" on a host does not kill
+both at once: then nobody would end the children of the ranks.
+
 The linker needs an option that names the entry (-E, tools/ldflags.sh). In a program that was linked without it, or
 for an architecture without an entry, part is 0. Then a reaper in Go starts the helper (helper.RunReaper), and a
 guard waits in Go.
@@ -58,6 +61,9 @@ package reaper
 import (
 	"golang.org/x/sys/unix"
 )
+
+// Name is the name of a reaper's process, which ps and killall show. The kernel allows 15 bytes. The entry has its own copy.
+const Name = "remshell-reaper"
 
 // These variables are set by the assembly code of entry before Go's runtime starts. Nothing else writes to
 // them.

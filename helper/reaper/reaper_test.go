@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/helper"
+	"remshell/helper/reaper"
 	"remshell/proc"
 	"remshell/test/cgrouptest"
 )
@@ -298,6 +299,24 @@ func TestTheReaperHoldsNoStream(t *testing.T) {
 		if rest, err := io.ReadAll(k.out); err != nil || len(rest) > 0 {
 			t.Errorf("it prints %q, %v", rest, err)
 		}
+		if got := k.exitCode(t); got != 0 {
+			t.Errorf("exit %d", got)
+		}
+	})
+}
+
+// "killall -9 mpiexec" spares the reaper, which then ends what the helper has left.
+func TestTheReaperHasItsOwnName(t *testing.T) {
+	each(t, func(t *testing.T, program string) {
+		k := start(t, "", program, "")
+		until(t, "its name is "+reaper.Name, func() bool {
+			name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.Process.Pid))
+			return string(name) == reaper.Name+"\n"
+		})
+		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", k.helper.PID)); string(name) == reaper.Name+"\n" || err != nil {
+			t.Errorf("the helper has the reaper's name, %v", err)
+		}
+		fmt.Fprintln(k.in, 0)
 		if got := k.exitCode(t); got != 0 {
 			t.Errorf("exit %d", got)
 		}

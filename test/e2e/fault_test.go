@@ -255,6 +255,7 @@ var faultCases = []fault{
 		v.cmd.Process.Signal(syscall.SIGTERM)
 	}, code: 143},
 	{name: "mpiexec killed", program: deafProgram, local: true, options: []string{"--kill-grace", "1"}, hit: sendSignals(syscall.SIGKILL), code: 137},
+	{name: "killall -9 mpiexec on a host", program: shellProgram, hit: killNamed("n2", "mpiexec"), code: 125, cause: "lost contact with n2"},
 	{name: "reaper killed", program: shellProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
 	{name: "reaper killed", program: spinProgram, hit: killOn("n2", isReaperArgs), code: 125, cause: "lost contact with n2"},
 	{name: "sshd's session killed", program: shellProgram, hit: killOn("n2", isSession), code: 125, cause: "lost contact with n2"},
@@ -319,6 +320,16 @@ func signalOn(host string, sig syscall.Signal, is func([]string) bool) func(*tes
 	return func(t *testing.T, v *taggedJob) {
 		pids := v.findOn(t, host, is)
 		signalPIDs(t, sig, "such process on "+host, pids[:min(1, len(pids))])
+	}
+}
+
+// killNamed returns a function that kills all processes with a name on a host at once, as killall(1) does.
+func killNamed(host, name string) func(*testing.T, *taggedJob) {
+	return func(t *testing.T, v *taggedJob) {
+		signalPIDs(t, syscall.SIGKILL, name+" on "+host, slices.DeleteFunc(v.findOn(t, host, func([]string) bool { return true }), func(pid int) bool {
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			return strings.TrimSpace(string(comm)) != name
+		}))
 	}
 }
 
