@@ -29,9 +29,11 @@ type keyVerdict struct {
 
 // judgeHostKey looks up a server's key as OpenSSH does (sshconnect.c, check_host_key). k contains the known_hosts lines
 // for the host's name. fallback contains the lines for the name without port, or is nil. principal is the name that a
-// certificate must contain. There are two differences from OpenSSH. A line that revokes a key counts under both names,
-// even if other lines match. A host that is known only by keys of other types counts as changed, because the server did
-// not offer these types although they were requested first.
+// certificate must contain.
+//
+// There are two differences from OpenSSH. A line that revokes a key counts for both names, even if other lines match.
+// If only keys of other types are known for the host, its key counts as changed: mpiexec requested the known types
+// first, and the server did not offer them.
 func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}

@@ -19,8 +19,8 @@ type HostsCommand struct {
 	Origin string // FILE:LINE
 }
 
-// laterToken stands for a token whose value is not yet known. The byte cannot occur in an argument of a
-// command.
+// laterToken marks a token, such as %K, whose value is known only when the command runs. The letter of the token
+// follows it. An argument of a command cannot contain this byte.
 const laterToken = "\x00"
 
 // hostsCommand parses the value of KnownHostsCommand and expands the tokens whose values are already known.

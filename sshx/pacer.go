@@ -83,9 +83,9 @@ type Permit struct {
 	err    error
 }
 
-// IsCrowded reports whether the limit was above the number of connections that every server is expected to accept.
-// In that case a connection may have been dropped because there were too many connections, and not because of this
-// attempt.
+// IsCrowded reports whether the limit was above PerServer, the number of connections that every server is expected to
+// accept at the same time. If so, the server may have dropped the connection because there were too many, and not
+// because of this attempt.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
 // Acquire waits for a permit to set up a connection to a server. server may be any string that identifies the

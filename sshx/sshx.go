@@ -50,8 +50,7 @@ type User struct {
 	HomeOf func(user string) string
 }
 
-// tilde returns the directory that "~" means in the user's shell, if that is Home. If $HOME is another directory, it
-// returns "".
+// tilde returns Home if "~" means Home in the user's shell. It returns "" if $HOME is another directory.
 func (u User) tilde() string {
 	if home := u.getenv("HOME"); home != "" && home != u.Home {
 		return ""

@@ -26,9 +26,9 @@ func (m *Image) debugSections() (sections map[string][]byte, err error) {
 	return sections, nil
 }
 
-// plausibleUnits reports whether package dwarf needs little memory for the compile units of a file. There must be
-// at most maxUnits units, and their tables of abbreviations together must not be larger than the section. Otherwise
-// many units could each use a part of one large table.
+// plausibleUnits reports whether package dwarf needs little memory for the compile units of a file. There must be at
+// most maxUnits units. The tables of abbreviations must not overlap: package dwarf decodes each of them, so overlapping
+// tables would need more memory than the section has bytes.
 func plausibleUnits(info, abbrev []byte) bool {
 	var tables []uint64
 	b := &byteReader{data: info}
@@ -99,8 +99,8 @@ func (b *byteReader) unitLength() (length uint64, offsetSize int) {
 	return length, 4
 }
 
-// plausibleLines reports whether the line number program at an offset has at most as many folders and files as
-// bytes. Package dwarf allocates memory for the numbers that the program's header claims (DWARF 5, 6.2.4).
+// plausibleLines reports whether the line number program at an offset has at most as many folders and files as bytes.
+// Package dwarf does not check this, and allocates memory for any number in the header of the program (DWARF 5, 6.2.4).
 func plausibleLines(section []byte, at int64) bool {
 	if at < 0 || at > int64(len(section)) {
 		return false

@@ -138,8 +138,8 @@ func (l *lineFinder) locate(u *unit) map[uint64][]Location {
 	return all
 }
 
-// linesOf returns the file and line of each address. It does not use LineReader.SeekPC, which misses an address in
-// a second sequence that begins below the first.
+// linesOf returns the file and line of each address. It does not use LineReader.SeekPC, which does not find an address
+// in a sequence of lines if an earlier sequence has higher addresses.
 func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[uint64]Location {
 	found := make(map[uint64]Location)
 	var before, e dwarf.LineEntry

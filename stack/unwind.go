@@ -201,11 +201,12 @@ func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 // scanWords is the maximum number of words of a stack that are searched for a return address.
 const scanWords = 512
 
-// byScan returns the registers of the caller of a function that has neither call frame information nor a frame
-// pointer, such as the functions of musl. It takes the first word of the stack that is an address after a call as
-// the return address. This is a guess, since words may be left from earlier calls. If end is not 0, the frame
-// pointer points to a frame that ends at end. That frame belongs to the caller only if a word before end is an
-// address after a call in another file. If there is no such word, byScan returns false.
+// byScan returns the registers of the caller of a function that has neither call frame information nor a frame pointer,
+// such as the functions of musl. As the return address, it takes the first word of the stack that is an address after a
+// call. This is a guess, since words may be left from earlier calls.
+//
+// If end is not 0, the frame pointer points to a frame that ends at end. It is the frame of the caller only if a word
+// before end is an address after a call in another file. Otherwise byScan returns false.
 func (u *unwinder) byScan(regs Registers, at Address, end uint64) (next Registers, ok bool) {
 	sp, known := regs.Get(u.arch.sp)
 	if !known || sp%8 != 0 || end != 0 && at.Mapping == nil {

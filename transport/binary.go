@@ -206,8 +206,8 @@ func readBinary(path, file string) (HelperBinary, error) {
 
 // fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two different
 // files, even on different hosts, differ in at least one of the three. If the time has no fraction of a second,
-// fileIdentity returns "none". Such a time may have been set for all files of an image, and the inode numbers of images
-// may also agree.
+// fileIdentity returns "none": such a time may have been set for all files of a disk image, and two images may use the
+// same inode numbers.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {

@@ -37,9 +37,9 @@ func (m *ListLedger) Fields(c *Codec) {
 	c.Num(&m.MaxBytes, SizeRange)
 }
 
-// LedgerListed is the reply to ListLedger. If Err is set, the helper cannot read the ledger. If Notice is set,
-// entries of some users were left out. Path is the ledger directory together with the number under which this
-// node's entries are stored there (rule TRUST-20). UID is the user of the helper.
+// LedgerListed is the reply to ListLedger. If Err is set, the helper cannot read the ledger. If Notice is set, entries
+// of some users were left out. Path is the directory of the ledger, followed by the number that marks this node's
+// entries in it (rule TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int

@@ -44,10 +44,12 @@ func (m *PMIReport) Fields(c *Codec) {
 	c.Sentence(&m.Text, "text")
 }
 
-// Fence contains the data that the ranks of one node have put since their last fence. ID identifies the participants,
-// and says how many fences they have already had (pmiserver/fence). GivenUp means that the fence has failed and that
-// there is no data. A fence fails if a local rank times out, or if mpiexec has sent Fenced with GivenUp because of a
-// rank on another node. If GivenUp is set, Joined says whether the node has sent its data before.
+// Fence contains the data that the ranks of one node have put since their last fence. ID identifies the participants
+// and counts their fences (pmiserver/fence).
+//
+// If GivenUp is set, the fence has failed, and there is no data. The reason is that a local rank has timed out, or that
+// mpiexec has sent Fenced with GivenUp because of a rank on another node. Joined then says whether the node had sent
+// its data before.
 type Fence struct {
 	ID      string
 	Blob    []byte
@@ -84,8 +86,8 @@ func (m *Fenced) Fields(c *Codec) {
 }
 
 // RankMapRequest asks on which nodes the ranks of a group run. If PMIx clients need the map, a helper sends this
-// request once for each group. It sends the request again for each request of a client with an old version of PMIx.
-// The helper chooses ID, and the reply has the same ID.
+// request once for each group, and again whenever a client with an old version of PMIx asks for the map. The helper
+// chooses ID, and the reply has the same ID.
 type RankMapRequest struct {
 	AnsweredBy[*RankMap]
 

@@ -35,18 +35,18 @@ import (
 )
 
 const (
-	// windowBytes is how many bytes of a stack are copied while its thread is stopped. laterWindowBytes is the number
-	// for each stack after the first fullWindows stacks. Further bytes are read when the thread runs again.
+	// windowBytes is how many bytes of a stack are copied while its thread is stopped. After the first fullWindows
+	// stacks, only laterWindowBytes are copied. Further bytes are read when the thread runs again.
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64
 	// maxStanding is the maximum number of threads of a process that are stopped at the same time, so that no thread is
-	// stopped for long. patience is how long Capture waits for one of them to stop before it interrupts as many further
-	// threads. A thread may need longer because it is in an uninterruptible sleep.
+	// stopped for long. patience is how long Capture waits for the next of them to stop. If none does, it interrupts up
+	// to maxStanding further threads. A thread in an uninterruptible sleep takes longer to stop.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
-	// standTime is how long Capture waits until all threads have stopped. On a busy host threads may get no
-	// CPU for some time. Threads that stopped earlier are running again by then.
+	// standTime is how long Capture waits until all threads have stopped. On a busy host, a thread may get no CPU for
+	// some time. Threads that stop earlier are released earlier.
 	standTime = 1500 * time.Millisecond
 	// firstPause and maxPause are the shortest and the longest time until Capture checks again which threads
 	// have stopped.

@@ -163,8 +163,8 @@ func (b *bench) hydraCommand(words ...string) []string  { return append([]string
 func (b *bench) mpirunCommand(words ...string) []string { return append([]string{b.mpirun}, words...) }
 
 // mpirunOptions make mpirun do what mpiexec and Hydra do by default: run as root, and run more ranks than there are
-// CPUs. No launcher can know that the hosts of a test cluster share CPUs. With the yield options of mpiexec and
-// mpirun, ranks that wait yield the CPU.
+// CPUs. With the yield options, ranks that wait yield the CPU. They are needed because the hosts of a test cluster
+// share CPUs, which no launcher can know.
 var (
 	mpirunOptions      = []string{"--allow-run-as-root", "--oversubscribe"}
 	mpirunYieldOptions = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})
