@@ -24,6 +24,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -73,6 +74,9 @@ func Main(m *testing.M) {
 		if name == "fast" {
 			sys.Now = func() time.Time { return time.Now().Add(FastClock) }
 		}
+		if dir := os.Getenv(ClockDir); dir != "" {
+			sys.Now = func() time.Time { return time.Now().Add(readClock(dir, name)) }
+		}
 		if name == "narrow" {
 			sys.Limits = func() (limits.Map, error) { return limits.Map{limits.HostVMem: 4096}, nil }
 		}
@@ -96,6 +100,24 @@ func runPMIxScript() error {
 
 // FastClock is how far the clock of the node named "fast" is ahead.
 const FastClock = 90 * time.Second
+
+// ClockDir is the environment variable of helpers whose clocks a test sets with SetClock.
+const ClockDir = "TEST_CLOCK_DIR"
+
+// SetClock sets how far the clock of a node is ahead. dir is the value of ClockDir. A running helper notices the change.
+func SetClock(dir, node string, ahead time.Duration) error {
+	next := filepath.Join(dir, "."+node)
+	if err := os.WriteFile(next, []byte(ahead.String()), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, filepath.Join(dir, node))
+}
+
+func readClock(dir, node string) time.Duration {
+	text, _ := os.ReadFile(filepath.Join(dir, node))
+	ahead, _ := time.ParseDuration(string(text))
+	return ahead
+}
 
 // dup moves a standard stream to another descriptor, as the real helper does. A write to a broken pipe
 // then returns an error instead of raising SIGPIPE.

@@ -1,0 +1,160 @@
+//go:build linux
+
+package gang
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remshell/job"
+	"remshell/job/turns"
+	"remshell/launch/launchtest"
+	"remshell/proc"
+	"remshell/wire"
+)
+
+func TestMain(m *testing.M) { launchtest.Main(m) }
+
+// newGang returns a job whose ranks use all CPUs of the nodes n1 and n2. Both have the ledger and the clocks of these directories.
+func newGang(id job.ID, ledger, clocks string) *launchtest.Run {
+	r := launchtest.NewRun(4, "echo $PMI_RANK $$; exec sleep 600", "n1:2", "n2:2")
+	r.Req.Job, r.Req.Gang, r.Req.NoPin, r.Req.Memory = id, true, true, 1<<20
+	r.Req.Queue.LedgerDir, r.Settings = ledger, []wire.Setting{&Turns{}}
+	r.Helpers.Environ = []string{launchtest.ClockDir + "=" + clocks}
+	return r
+}
+
+// A runningGang is a gang of a test.
+type runningGang struct {
+	run   *launchtest.Run
+	party int
+	pids  map[string][]int // by node
+	over  chan struct{}
+}
+
+// startGang starts a gang and returns when all its ranks run.
+func startGang(t *testing.T, r *launchtest.Run, party int) runningGang {
+	t.Helper()
+	g := runningGang{r, party, make(map[string][]int), make(chan struct{})}
+	go func() {
+		defer close(g.over)
+		r.Do(t)
+	}()
+	for range 600 {
+		if strings.Count(r.Out.String(), "\n") == 4 {
+			break
+		}
+		select {
+		case <-g.over:
+			t.Fatalf("%s ended: %q", r.Req.Job, r.Err.String())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	for line := range strings.Lines(r.Out.String()) {
+		var rank, pid int
+		fmt.Sscan(line, &rank, &pid)
+		node := fmt.Sprint("n", 1+rank/2)
+		g.pids[node] = append(g.pids[node], pid)
+	}
+	return g
+}
+
+// runsOn reports whether the ranks on a node run, or whether all are stopped.
+func (g runningGang) runsOn(node string) (runs, stopped bool) {
+	stopped = true
+	for _, pid := range g.pids[node] {
+		info, _ := proc.ReadInfo(pid)
+		runs, stopped = runs || info.State != 'T', stopped && info.State == 'T'
+	}
+	return runs, stopped
+}
+
+// Done 4 of issue 34. The clock of a node is 3 s ahead of the other clock, which is less than half a slice. mpiexec warns, and on each
+// node the gangs take turns by this node's clock, so that they never run together. When a clock is set, helpers follow it within a
+// second. A difference of more than half a slice is refused. The helpers of this test are real processes, as are the ranks, but a
+// function takes the place of their system clocks.
+func TestClocksOfNodesDiffer(t *testing.T) {
+	t.Parallel()
+	ledger, clocks := t.TempDir(), t.TempDir()
+	slice := job.DefaultGangTerms.Slice
+	ahead := 3 * time.Second
+	setClock := func(d time.Duration) {
+		if err := launchtest.SetClock(clocks, "n2", d); err != nil {
+			t.Fatal(err)
+		}
+		ahead = d
+	}
+	setClock(6 * time.Second)
+	refused := newGang("refused", ledger, clocks)
+	if _, err := refused.Do(t); err == nil || !strings.Contains(err.Error(), "--gang: the clock of n2 is 6s ahead of the clock of n1, more than half of a turn of 10s") {
+		t.Errorf("6 s ahead: %v", err)
+	}
+	setClock(3 * time.Second)
+	gangs := []runningGang{startGang(t, newGang("a", ledger, clocks), 0), startGang(t, newGang("b", ledger, clocks), 2)}
+	for _, g := range gangs {
+		if said := g.run.Err.String(); !strings.Contains(said, "warning: --gang: the clock of n2 is 3s ahead of the clock of n1; that time of each turn is lost") {
+			t.Errorf("3 s ahead: %q", said)
+		}
+	}
+	// look counts how often the gangs of a node do as its clock says, and how often both run. It leaves out the second after each
+	// boundary.
+	look := func(length time.Duration) (right, wrong, both int) {
+		for end := time.Now().Add(length); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
+			for _, node := range []string{"n1", "n2"} {
+				now := time.Now()
+				if node == "n2" {
+					now = now.Add(ahead)
+				}
+				n, began := turns.Slice(now, slice)
+				if now.Sub(began) < time.Second || now.Sub(began) > slice-time.Second/2 {
+					continue
+				}
+				running := 0
+				for i, g := range gangs {
+					due := turns.Runs(g.party, []int{gangs[1-i].party}, 4, n)
+					runs, stopped := g.runsOn(node)
+					if due && !stopped || !due && !runs {
+						right++
+					} else {
+						wrong++
+					}
+					if runs {
+						running++
+					}
+				}
+				if running > 1 {
+					both++
+				}
+			}
+		}
+		return right, wrong, both
+	}
+	check := func(what string, length time.Duration) {
+		t.Helper()
+		right, wrong, both := look(length)
+		t.Logf("%s: %d times right, %d wrong, %d times both run", what, right, wrong, both)
+		if right < 20 || wrong*10 > right || both*10 > right {
+			t.Errorf("%s: %d times right, %d wrong, %d times both run", what, right, wrong, both)
+		}
+	}
+	check("3 s ahead", slice+3*time.Second)
+	own := func(d time.Duration) bool { // whether the first gang's slice is now, if the clock is ahead by d
+		n, _ := turns.Slice(time.Now().Add(d), slice)
+		return turns.Runs(gangs[0].party, []int{gangs[1].party}, 4, n)
+	}
+	back := 3 * time.Second
+	for own(back) == own(ahead) {
+		back -= slice
+	}
+	setClock(back) // so the other gang's slice begins at once
+	<-time.After(2 * time.Second)
+	check(fmt.Sprint("set back to ", back), 5*time.Second)
+	for _, g := range slices.Backward(gangs) {
+		g.run.Signals <- syscall.SIGTERM
+		<-g.over
+	}
+}
