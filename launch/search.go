@@ -162,7 +162,7 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	}
 }
 
-// LostSinceReserved returns the name of a node of place that was lost after place was reserved, or "" if there is none.
+// LostSinceReserved returns the name of a node that was lost after it was reserved in place, or "" if there is none.
 // lostNodes contains the lost nodes that do not belong to the job yet.
 func (j *Job) LostSinceReserved(place *reserve.Reservation, lostNodes map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {

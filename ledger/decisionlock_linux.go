@@ -64,8 +64,8 @@ func (g *DecisionLock) Unlock() {
 	}
 }
 
-// errSameTime is returned if another process has published its entry for the decision lock again, in the clock tick in
-// which this process published its own entry.
+// errSameTime is returned if this process and another process have published their entries for the decision lock in the
+// same clock tick, and the other process has then published its entry again.
 var errSameTime = errors.New("another process took it at the same time")
 
 // locksBefore returns the entries for the decision lock that other requests published before s, the oldest

@@ -14,8 +14,8 @@ no daemon, only files in a directory that all users share, and locks on these fi
 
 To publish an entry is to give its file the name by which other processes find it. An entry counts while its file is
 locked. The kernel releases the lock when the process that holds the file dies for any reason. Only the owner of a file
-can lock it in this way, since the lock needs a descriptor opened for writing. An entry of another user is believed only
-about that user's own job. Each user has a directory for its entries, so that no user can fill the directory of
+can lock it in this way, since the lock needs a descriptor opened for writing. An entry can only be
+about jobs of the user who owns its file. Each user has a directory for its entries, so that no user can fill the directory of
 another (rule TRUST-14).
 
 Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. If two
@@ -139,8 +139,8 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// turnCPUs returns the bitmap of CPUs to which the CPUs of a claim must be added. For a claim of a gang, this is the
-// bitmap of that gang. For any other claim, it is the bitmap of all jobs that are not gangs.
+// turnCPUs returns the bitmap in which the CPUs of a claim are recorded. Each gang has its own bitmap. All other jobs
+// have a common bitmap.
 func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
 	if c.Gang == nil {
 		return &t.otherCPUs

@@ -255,9 +255,9 @@ func (p *QueuePlace) copyAhead() []queuedTicket {
 	return slices.Clone(p.ahead)
 }
 
-// mayHaveGone returns a function that selects the tickets to check after changes. It selects the tickets whose
-// files have changed, or all tickets if it is unknown which files have changed. If nothing has happened for a long
-// time, it selects only the last ticket before this place.
+// mayHaveGone returns a function that selects the tickets to check after the given changes. It selects the tickets
+// whose files have changed, or all tickets if it is unknown which files have changed. If nothing has happened for a
+// long time, it selects only the last ticket before this place.
 func (p *QueuePlace) mayHaveGone(ctx context.Context, ended changes) func(entry) bool {
 	if ended.unknown {
 		return func(entry) bool { return true }

@@ -31,9 +31,9 @@ const (
 // when its name is removed, or at the next scan.
 const maxWatchedPerUser = 256
 
-// fileEvents occur when the process that holds a file ends: the only descriptor for writing is closed, or the
-// file's last name and descriptor disappear. dirEvents occur when names are added to a directory or removed
-// from it.
+// fileEvents occur when the process that holds a file ends. Either the only descriptor for writing is closed, or the
+// file is deleted because it has no name and no descriptor left. dirEvents occur when names are added to a directory or
+// removed from it.
 const (
 	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_DONT_FOLLOW
 	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR

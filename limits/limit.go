@@ -91,9 +91,9 @@ func (n Resource) IsSampled() bool { return propertiesOf[n].sampled }
 // IsKernelLimit reports whether the kernel enforces the limit in each process.
 func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 
-// IsHostLimit reports whether the administrator of a host may set the limit for that host. Such a limit is enforced
-// by the kernel, or the helper of the host can measure it. A limit of the whole job is not a host limit, because
-// one host knows only a part of the job.
+// IsHostLimit reports whether the administrator of a host may set the limit for that host. The kernel of the host must
+// enforce the limit, or the helper on the host must be able to measure the usage. A limit of the whole job is not a
+// host limit, because one host knows only a part of the job.
 func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
 // Matching returns the limits for whose names the function match returns true.

@@ -29,9 +29,10 @@ func (t Topology) Locality(cpus []int) string {
 	return strings.Join(words, ":")
 }
 
-// logicalOrder returns the cores in logical order, from outer objects to inner objects. If one object contains
-// another, the first CPU of the outer object is not higher than that of the inner object. So cores are sorted by
-// the first CPUs of all objects that contain them, in ascending order. This works for any nesting of objects.
+// logicalOrder returns the cores in logical order: all cores of one object, such as a package, follow one another, and
+// so do the cores of each object inside it. The sort key of a core is the list of the lowest CPUs of all objects that
+// contain the core, in ascending order. An outer object comes first in this list, since its lowest CPU is not higher
+// than that of an object inside it.
 func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))
 	firsts := make(map[[2]int]int) // first CPU of an object, by level and number

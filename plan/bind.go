@@ -76,9 +76,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs returns busy, extended by the CPUs that jobs outside this batch job have claimed, if enough CPUs
-// remain for demand slots. If too few CPUs remain, it returns busy unchanged. The node's ranks then stay unbound,
-// because they share CPUs with those jobs (rule RM-20).
+// avoidClaimedCPUs returns the CPUs that the ranks of a node must not use. These are the CPUs in busy and the CPUs that
+// jobs outside this batch job have claimed. If fewer than demand slots would then remain, it returns only busy. The
+// ranks share CPUs with those jobs in this case, so they are not bound (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
@@ -104,7 +104,7 @@ func (n *candidate) claimedNote() job.Note {
 }
 
 // cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns the user's
-// map if the cluster file allows that map on the node and the node has every number in the map (placement.md 7.3).
+// map if the cluster file allows this on the node, and if the node has all CPUs in the map (placement.md 7.3).
 // Otherwise it returns the node's own map. If the user's map is ignored, note says why.
 func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {

@@ -32,8 +32,9 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates returns the candidates of the line in ascending order of their IDs. The line consists of the
-// application nodes in all regions that the job may use. It includes nodes that are not free or not in the host list.
+// lineCandidates returns, in ascending order of their IDs, the nodes among which contiguous nodes are searched (the
+// line). These are the nodes for applications in all regions that the job may use, even if they are not free or not in
+// the host list.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -87,9 +88,9 @@ func rankCounts(req job.Request, l placementGroup) []int {
 	return []int{ranks}
 }
 
-// lineCapacities returns the capacity, in ranks, of each node of the line. The capacity of nodes outside the placement
-// group is 0. If the job has several apps, the largest capacity for any of the apps is used. Whether all apps fit is
-// checked when ranks are placed.
+// lineCapacities returns how many ranks each of the given nodes can run. For nodes outside the placement group, this is
+// 0. If the job has several apps, it is the number for the app of which the node can run most ranks. Whether all apps
+// fit together is checked when ranks are placed.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))

@@ -161,8 +161,8 @@ func (s *placement) renumberRanks(first int) {
 	}
 }
 
-// A rankOrder is the sort key of a mapped rank for --rank-by. It consists of three numbers and, after these, the
-// position in the order of mapping.
+// A rankOrder is the sort key by which --rank-by numbers a mapped rank. keys are compared first. If they are equal, the
+// rank that was mapped first comes first.
 type rankOrder struct {
 	keys        [3]int
 	mappedIndex int
@@ -201,9 +201,9 @@ func (s *placement) sortRanks(first int) []rankOrder {
 	return ranks
 }
 
-// objectOf returns the number of the hardware object, such as a socket, to which a rank belongs. If --rank-by names
-// a level, the result is the object of that level that contains the rank. Otherwise the result is the object to
-// which the rank was mapped.
+// objectOf returns the number of the hardware object, such as a socket, by which --rank-by orders a rank. If --rank-by
+// names a kind of object, it is the object of this kind that contains the rank. Otherwise it is the object to which
+// --map-by has mapped the rank.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {
 		return t.Object
@@ -211,8 +211,8 @@ func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	return s.candidates[i].Topology.ObjectOf(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
-// refuseByPolicy replaces the text and the hint of failed if the real reason for the error is a mapping or a CPU list
-// that limits the capacity.
+// refuseByPolicy returns the error failed, which says that n ranks do not fit. If there are too few slots because of
+// --map-by or a list of CPUs, it first changes the text and the hint to say this.
 func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Error {
 	if s.layout == nil {
 		return failed

@@ -12,9 +12,9 @@ const mappingLimit = 673
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
 // Mapping returns the value of PMI_process_mapping for a group of ranks, which says which ranks share a node. node
-// contains, for each rank, a label of the rank's node; only the equality of labels matters. The result is "" if there
-// are no ranks, or if the value would be too long for clients. The server then replies "not found", which is correct
-// but slower for the clients. Format and algorithm are described in pmi-wire.md 3.1 and 3.2.
+// contains a number for each rank; ranks with equal numbers share a node. The result is "" if there are no ranks, or if
+// the value would be too long for clients. The server then replies "not found", which is correct but makes clients
+// slower. pmi-wire.md 3.1 and 3.2 describe the format and the algorithm.
 func Mapping(node []int) string {
 	if len(node) == 0 {
 		return ""

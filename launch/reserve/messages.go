@@ -2,8 +2,8 @@ package reserve
 
 import "remshell/wire"
 
-// owned says which kinds of messages only reservations handle. The index is the number of the kind. Features add their
-// own kinds with Own.
+// owned contains, by its number, each kind of message that reservations handle and the core does not. Features add
+// their own kinds with Own.
 var owned = func() (set [256]bool) {
 	for _, number := range []byte{
 		wire.NumberFor[*wire.MarkWritten](), wire.NumberFor[*wire.MarksRead](), wire.NumberFor[*wire.Surveyed](),

@@ -68,8 +68,8 @@ func RanksPerApp(p job.Plan, apps int) []int {
 	return counts
 }
 
-// appsOnNode returns the app contexts with the values for one node: the numbers of ranks that run there, and
-// the default environment without variables that the node's definition sets.
+// appsOnNode returns copies of the app contexts for one node. counts contains the number of ranks that each has there.
+// If the node's definition sets a variable, the default value of this variable is left out.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
@@ -158,9 +158,9 @@ func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether the job may claim CPUs even if another job has claimed them after the nodes were asked
-// for free CPUs. That is allowed on this machine if ranks share CPUs anyway, and in the last of maxConflicts attempts
-// to claim nodes.
+// ignoresOthers reports whether the job may claim CPUs that another job has claimed since the nodes were asked for free
+// CPUs. A job on this machine may do so if its ranks share CPUs anyway, or in the last of maxConflicts attempts to
+// claim nodes.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }

@@ -125,8 +125,8 @@ type EvictResult struct {
 	Err       string // why nothing was done
 }
 
-// Evict ends, on all candidates, the processes that hold a job's claims and tickets (rule TRUST-19). This is
-// how an administrator removes a job that does not obey.
+// Evict ends, on all candidates, the processes that hold a job's claims and tickets (rule TRUST-19). An administrator
+// needs it if the job does not react to other commands.
 func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
 	var results []EvictResult
 	unread, err := callJobNodes(ctx, req, env, ref, true, evictTimeout,

@@ -277,9 +277,9 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// decideOnce connects to the candidates if it has not done so before. Then it makes a plan and claims its nodes, once,
-// while it holds the decision lock, which ensures that one job at a time is planned. startBy is the deadline by which
-// all ranks of the plan must run.
+// decideOnce takes the decision lock, so that no other job is planned at the same time. Then it makes one plan and
+// claims the nodes of the plan. Before that, it connects to the candidates, unless they are connected. startBy is the
+// deadline by which all ranks of the plan must run.
 func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
@@ -299,8 +299,8 @@ func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.
 	return p, startBy, r.queue.EnqueueFailed(ctx, err)
 }
 
-// withinLimit returns a context that ends when the start timeout has passed. The cause of the context is then
-// lateCause. withinLimit also stores the time limit in r.limit, until the returned function is called.
+// withinLimit returns a context that ends with the error lateCause when the start timeout has passed. It also stores
+// the time limit in r.limit until the returned function is called.
 func (r *reservation) withinLimit(ctx context.Context, lateCause error) (context.Context, context.CancelFunc) {
 	outer, limit := r.limit, r.env.StopTimes.Limit(ctx, StartTimeout(r.req), lateCause)
 	r.limit = limit

@@ -69,8 +69,9 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim returns a Prepare message that only claims a node for a later attempt (one run of all ranks). The node
-// currently runs no ranks. The message also says how long the helper waits for mpiexec if the connection breaks.
+// idleClaim returns a Prepare message for a node that runs no ranks now. The node's helper claims CPUs for a later
+// attempt (one run of all ranks). The message also contains the time for which the helper waits for mpiexec after the
+// connection has broken.
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang *job.Gang) *wire.Prepare {
 	req, p := r.req, r.plan
 	p.Gang = gang

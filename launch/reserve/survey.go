@@ -185,8 +185,8 @@ func (n *host) definitionWithRules() job.NodeDef {
 }
 
 // keepSelection prepares the request for later spawns, once the job has its nodes. A spawn may use the job's
-// candidates, except nodes that the host list, flavor, class or region excludes. It does not choose a region
-// or node set again.
+// candidates, except nodes that the host list, flavor, class or region excludes. Regions and node sets are not chosen
+// again for a spawn.
 func (r *reservation) keepSelection() {
 	if r.req.FixedPlacements == nil {
 		listed, closed := r.req.ListedNodes(), make(map[string]bool)

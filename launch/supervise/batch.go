@@ -32,10 +32,9 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the job ends because a rank has just been killed inside a batch job, so that the batch
-// system may have killed it. A batch system kills the processes of a step one after the other; Slurm begins with the
-// youngest. For that reason a helper may report the end of its rank and die before it can report more. If there is
-// another explanation for the exit, such as lack of memory, it returns false.
+// killedByBatch reports whether the batch system may have ended the job. This is the case if the cause is that a rank
+// was killed a short time ago, and nothing else, such as lack of memory, explains this. A batch system kills the
+// processes of a step one by one. So a helper may report the end of its rank, and be killed before it can report more.
 func (s *State) killedByBatch(now time.Time) bool {
 	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false

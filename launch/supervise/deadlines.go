@@ -113,9 +113,9 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run until mpiexec ends it. mpiexec ends it before the batch job ends;
-// the user sets by how much. The result is at least one second. It is 0 if the user has not requested this or the end
-// of the batch job is unknown.
+// timeLeft returns how much longer the job may run, if the user wants mpiexec to end it before the batch job ends. The
+// result is then at least one second. It is 0 if the user does not want this, or if the end of the batch job is
+// unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0

@@ -53,8 +53,8 @@ func (s *State) checkpointedCounts(now time.Time) []Action {
 	return s.pendingCounts(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job because of a suspicion that is due. It ignores the suspicion if a rank has
-// written a checkpoint and exited, because the suspicion is then a consequence of that exit.
+// pendingCounts ends the job. The cause is the given suspicion, whose time has come. But if a rank has written a
+// checkpoint and exited, this is the cause, because the suspicion may be a consequence of it.
 func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed

@@ -99,7 +99,7 @@ func (c *Chooser) HoldsRanks(members []int, ranks int) bool {
 	return c.holdsRanks(members, c.capacityOf(members), ranks)
 }
 
-// UnionName returns the name of the union of all sets, which is the names of the sets joined by "+".
+// UnionName returns the name of the union of all sets: the names of the sets, joined by "+".
 func (c *Chooser) UnionName() string {
 	names := make([]string, len(c.Sets))
 	for i, set := range c.Sets {
@@ -154,9 +154,9 @@ func (c *Chooser) OrderForSharing() []int {
 	return order
 }
 
-// narrowByPriority returns the members that remain after applying the priority of the request. members are the nodes of
-// the chosen set. AFFINITY removes nodes to avoid, and MINLOSS removes nodes that are faster than needed. If the
-// remaining nodes cannot run the job, it returns all members.
+// narrowByPriority returns those of the given members of a set that the job should use according to the priority of the
+// request. With AFFINITY, nodes to avoid are left out. With MINLOSS, nodes that are faster than needed are left out. If
+// the remaining nodes cannot run the job, it returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

@@ -98,7 +98,8 @@ type levelValue[T any] struct {
 }
 
 // levelValues parses the values that all sources have for one modifier, and returns them in descending order of
-// precedence. It checks all values. As an exception, it does not check values of variables if a flag gives a value.
+// precedence. An invalid value is an error, even if another value takes precedence. But values of variables are ignored
+// if a flag gives a value.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {

@@ -74,8 +74,8 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the index after the last of the nodes with the lowest numbers. values says how many different numbers
-// count as lowest.
+// endOf returns the index after the nodes whose numbers are among the lowest different numbers. values is how many
+// different numbers these are.
 func (l *numberLine) endOf(values int) int {
 	if values == 0 {
 		return 0
@@ -237,8 +237,8 @@ func matches(pattern, label string) bool {
 }
 
 // UnusedValues returns the values of the list that no node has, in the order of the list. Patterns are skipped. For
-// ANYOF, a list of numbers stands for one range, and both ends of the range count as used if the number of any node
-// is within the range.
+// ANYOF, a list of numbers stands for the range from its smallest to its largest number. If a node's number is in this
+// range, both of these numbers count as used.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil
