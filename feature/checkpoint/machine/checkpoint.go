@@ -7,7 +7,7 @@ Only the program knows what its checkpoint contains.
 	  ^                                  |  |
 	  '--- done, late, failed -----------'  '--- the same, before a stop ---> Stopping
 
-The package performs no I/O and reads no clock. doc/supervision.md contains the table of its actions.
+The package performs no I/O and reads no clock. testdata/table.md contains the table of its actions.
 */
 package machine
 

@@ -11,7 +11,7 @@ import (
 	"remshell/test/doctable"
 )
 
-var update = flag.Bool("update", false, "write doc/supervision.md anew")
+var update = flag.Bool("update", false, "write testdata/table.md")
 
 var zero = time.Unix(1_000_000, 0)
 
@@ -79,8 +79,8 @@ func later(events []at, by int) (moved []at) {
 	return moved
 }
 
-// doc/supervision.md has the table of the actions that follow each event in each phase (survive.md
-// 4); -update writes it.
+// testdata/table.md contains the actions that follow each event in each phase (survive.md 4). With -update, the test
+// writes the table.
 func TestTableOfCheckpoints(t *testing.T) {
 	rows := []struct {
 		name   string
@@ -117,8 +117,8 @@ func TestTableOfCheckpoints(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	doctable.CheckTable(t, "../../../doc/supervision.md", "<!-- begin of the table of checkpoints -->\n", "<!-- end of the table of checkpoints -->\n",
-		b.String(), *update, "go test ./feature/checkpoint/machine -run TestTableOfCheckpoints -update")
+	doctable.CheckTable(t, "testdata/table.md", "<!-- begin of the table of checkpoints -->\n", "<!-- end of the table of checkpoints -->\n",
+		b.String(), *update, "go test ./feature/checkpoint/machine -update")
 }
 
 // When checkpoints are requested, and what is reported of them (SV-13 to SV-16).
