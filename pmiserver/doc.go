@@ -3,9 +3,9 @@ Package pmiserver serves PMI-1 and PMI-2 to the ranks of one node. It also excha
 keys that ranks put.
 
 Each rank holds one end of a stream. The rank sends requests and the server replies; the rank always sends first. The
-server keeps the rank's puts on the node. When the last local rank enters the barrier, the puts travel as one opaque
-blob to the fence coordinator in mpiexec (package fence lists the calls). The coordinator sends the blobs of all nodes
-to all nodes. Then each server releases its ranks, and answers every get from its own copy.
+server keeps the rank's puts on the node. When the last local rank enters the barrier, the server sends them as one blob to
+the fence coordinator in mpiexec (package fence lists the calls). The coordinator sends the blobs of all nodes to all
+nodes. Then each server releases its ranks, and answers every get from its own copy.
 
 	rank 0     rank 1             Server (helper)              Coordinator (mpiexec)
 	  | init ---------------------> |                              |
@@ -21,11 +21,11 @@ to all nodes. Then each server releases its ranks, and answers every get from it
 	  | get ----------------------> |                              |
 	  | <------------ get_result    |   (no message to mpiexec)    |
 
-The packages, each above those that it imports:
+These are the packages. Each one stands above those that it imports.
 
 	pmiserver     Server serves a group's ranks on one node, with a session for each connection.
 	              Listener and RelaySingleton connect ranks that inherit no descriptor.
-	pmi1, pmi2    The PMI versions: tables of requests. Add a command there, with its vectors.
+	pmi1, pmi2    The PMI versions: tables of requests. New commands are added there.
 	pmiversion    The parts that PMI-1 and PMI-2 share: the rank, its server, request fields
 	spawn         Spawn requests
 	kvs, fence    The key-value space, and its exchange between nodes
@@ -47,8 +47,8 @@ groups of the job.
 	  |                    |                    |  start              | <- init, get
 	  | <-- spawn_result   | <---------- k1     |                     |
 
-This package opens no connections, and starts and ends no processes. It reports events
-(Abort, StateChanged, Broken) and calls out (Exchanger, Names, Spawner). The job's supervisor
-decides.
+This package opens no connections, and starts and ends no processes. It reports events through
+Abort, StateChanged and Broken, and calls Exchanger, Names and Spawner. The job's supervisor decides
+what to do.
 */
 package pmiserver

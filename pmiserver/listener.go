@@ -22,17 +22,17 @@ import (
 //
 //	client                                     Listener
 //	  | cmd=initack pmiid=ID  ------------------> |  looks the ID up
-//	  | <-- cmd=initack, cmd=set size, rank ...   |  then as on a descriptor
+//	  | <-- cmd=initack, cmd=set size, rank ...   |  continues as on a descriptor
 //
 //	  | cmd=init pmi_version=2 -----------------> |
 //	  | <--------------- cmd=response_to_init     |
 //	  | fullinit;pmirank=ID --------------------> |  looks the ID up
 //
-// The ID is a secret of 31 random bits, given to one rank alone. More bits are not possible, so the number
-// of wrong guesses is limited (rule TRUST-25). A connection without a valid ID is refused and does not harm
-// the job; it may be a port scan (pmi-wire.md 1.3 and 6.4). A Listener cannot tell which process holds the
-// other end of a stream. Code that listens on a port should first ask the kernel whether a process of the
-// same user connected.
+// The ID is a secret of 31 random bits that only one rank receives. Because 31 bits can be guessed, a
+// Listener accepts only a few wrong IDs (rule TRUST-25). A connection without a valid ID is refused and
+// does not harm the job; it may be a port scan (pmi-wire.md 1.3 and 6.4). A Listener cannot tell which
+// process holds the other end of a stream. Code that listens on a port should first ask the kernel whether
+// a process of the same user connected.
 type Listener struct {
 	// NewID returns a PMI_ID, from 1 to 2^31-1. If nil, IDs are random.
 	NewID func() int

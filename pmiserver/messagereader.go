@@ -110,8 +110,8 @@ func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	return rest[prefix : prefix+n : prefix+n], nil
 }
 
-// skipPadding skips bytes that may precede a message: programs publish ports that end in a line feed, and old
-// clients send a terminating zero byte.
+// skipPadding skips line feeds and zero bytes before a message. Some programs publish a port that ends in a
+// line feed, and old clients send a terminating zero byte.
 func (f *messageReader) skipPadding() {
 	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
 		f.start++

@@ -272,8 +272,8 @@ func (c *Client) Unpublish(service string) error {
 	return err
 }
 
-// Hosts sends get_ranks2hosts, as old clients do. It returns the two lines of the reply as one
-// (pmi-wire.md 2.9).
+// Hosts sends get_ranks2hosts, as old clients do. It returns both lines of the reply, with " | "
+// between them (pmi-wire.md 2.9).
 func (c *Client) Hosts() (string, error) {
 	head, err := c.RoundTrip("cmd=get_ranks2hosts")
 	if err != nil || !bytes.HasPrefix(head, []byte("put_ranks2hosts ")) {

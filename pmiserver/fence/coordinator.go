@@ -15,12 +15,12 @@ import (
 //	Fence received from node i: done, err := c.Join(i, id, blob)
 //	                            if done != nil, send Fenced with its blobs to
 //	                            its nodes, encoded once
-//	its time limit on i passed: nodes, err := c.GiveUp(i, id, i has joined)
-//	                            report to each that it is given up
+//	a time limit on i passed:   nodes, err := c.GiveUp(i, id, i has joined)
+//	                            report to each that the fence is given up
 //	a rank of i has left:       err := c.RankLeft(group, i, rank)
 //	the group has ended:        c.RemoveGroup(group)
-//	any err:                    no rank can be released; end the job, or
-//	                            c.GiveUpStuck() and report to each node
+//	after an error:             end the job, because no rank can be released,
+//	                            or call c.GiveUpStuck() and report to each node
 //
 // No method blocks. All may be called from any goroutine.
 type Coordinator struct {
@@ -52,8 +52,7 @@ type fence struct {
 	givenUp     bool // given up, and kept until all nodes know
 }
 
-// maxFenceBytes is the maximum number of bytes that are exchanged in one fence. A group may store the same
-// number of bytes on a node, and a message to a node can contain that number.
+// maxFenceBytes is the maximum size of all blobs of one fence. A wire message can contain that many bytes.
 const maxFenceBytes = 1<<30 - 1<<24
 
 // maxOpenBytes is the maximum memory, in bytes, of all fences that are not complete, including bookkeeping. The limit
@@ -72,7 +71,7 @@ func NewCoordinator() *Coordinator {
 }
 
 // AddGroup adds a group of ranks, which may then join fences. nodeOf contains the node of each rank. nodes contains
-// each node once, in the order in which results contain the blobs of nodes. The Coordinator keeps both slices.
+// each node once; Completed.Blobs has the same order. The Coordinator keeps both slices.
 func (c *Coordinator) AddGroup(name string, nodes, nodeOf []int) {
 	g := &group{nodes: nodes, nodeOf: nodeOf, index: make(map[int]int, len(nodes)), leftRanks: make(map[int][]int)}
 	for i, node := range nodes {
@@ -156,10 +155,10 @@ func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	return done, nil
 }
 
-// GiveUp ends a fence before all nodes have joined, because the time limit of a member on the given node has passed. If
-// hasJoined is false, that node will never join and counts as joined. GiveUp returns the nodes that must be notified,
-// or none if they were already notified or the fence is complete. A notified node that has not joined must also call
-// GiveUp. An error means that the fence no longer exists.
+// GiveUp ends a fence before all nodes have joined. It is called when the time limit of a member on a node has passed.
+// hasJoined says whether that node has joined; if not, it must not join later. GiveUp returns the nodes that must be
+// notified, or none if they were already notified or the fence is complete. A notified node that has not joined must
+// also call GiveUp. An error means that the fence no longer exists.
 func (c *Coordinator) GiveUp(node int, id ID, hasJoined bool) (notify []int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

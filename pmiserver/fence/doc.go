@@ -9,10 +9,10 @@ its members. In PMI-1 and PMI-2 the members are always a whole group. In PMIx th
 	  |        |              |                      | <---- Fence(id, blob) |
 	  |        |              | <------------------- | --------------------> |
 	  |        |              |  blobs of all nodes  |   the same bytes      |
-	  | <------ release       | Decode, show         |                       |
+	  | <------ release       | Decode, publish      |                       |
 	  |        | <-- release  |                      |                       |
 
-Who calls whom, from a rank's request to its reply:
+The calls between a rank's request and its reply:
 
 	a PMI barrier     pmiserver.rankSession.Fence   \
 	a PMIx fence      pmix.collective.enterFence     > Local.Enter; the last local rank starts a goroutine:
@@ -20,7 +20,7 @@ Who calls whom, from a rank's request to its reply:
 	helper    Local.exchangeBlobs --> Exchanger.Exchange = rpc.Fences.Exchange --> wire.Fence
 	mpiexec   launch.Job.handleFence --> Coordinator.Join --> wire.Fenced to each node, with the last wire.Fence
 	helper    Session.handleFrame --> rpc.Fences.Deliver --> Exchange returns
-	          Local.finishFence --> Decode, show, then release of each rank, which sends the reply
+	          Local.finishFence --> Decode, publish, then release of each rank, which sends the reply
 
 Decode is pmiserver.Server.decodeFence, or pmix.collective.decodeBlobs. If all members are on one
 node, Local does not call the Exchanger.
@@ -28,10 +28,9 @@ node, Local does not call the Exchanger.
 Each node joins a fence once: its last local rank starts the exchange. mpiexec encodes the result
 once, and each node decodes it once. This package does not decode the blobs.
 
-Every node receives the same blobs in the same order, including its own. A reply without the node's own blob would be
-smaller by 1/N (for 1,000 nodes of 64 ranks, by one of 1,000 blobs of 6 kB), but would be different for each node. So
-mpiexec encodes and compresses one reply and sends the same bytes to all nodes, and a key put on two nodes has the same
-value everywhere. The coordinator holds each blob once, for any number of nodes. If no node has contributed any bytes,
-the reply has no blobs.
+Every node receives the same blobs in the same order, including its own. Leaving out the node's own blob would save
+little, and would make each node's reply different. So mpiexec encodes and compresses one reply and sends the same
+bytes to all nodes, and a key put on two nodes has the same value everywhere. The coordinator holds each blob once, for
+any number of nodes. If no node has contributed any bytes, the reply has no blobs.
 */
 package fence

@@ -54,9 +54,9 @@ var (
 	taggedKinds = []Kind{Construct, Destruct, OtherJobs}
 )
 
-// WithTag adds a tag, which is a hash of name, to one of taggedKinds. So the same members may, for example, construct
-// several PMIx groups at the same time, in any order. Completed fences with a tag are not counted, because the members
-// may forget them. So the number in an ID counts only fences that were given up.
+// WithTag adds a hash of name as a tag to k, which must be one of taggedKinds. With different tags, the same members
+// may, for example, construct several PMIx groups at the same time. The number in an ID with a tag counts only the
+// earlier fences that were given up.
 func (k Kind) WithTag(name string) Kind {
 	sum := sha256.Sum256([]byte(name))
 	return k + Kind("."+hex.EncodeToString(sum[:tagSize]))
@@ -102,7 +102,7 @@ func (id ID) String() string {
 	return text
 }
 
-// Groups returns the names of the groups to which the members belong. It returns nil if the text cannot be
+// Groups returns the names of the groups to which the members belong. It returns nil if m cannot be
 // parsed.
 func (m Members) Groups() (names []string) {
 	parts, err := m.parseParts()

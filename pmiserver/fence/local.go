@@ -10,12 +10,12 @@ import (
 
 // An Exchanger exchanges the blobs of one node with the other nodes of a fence. In a helper it is rpc.Fences.
 //
-// Exchange takes this node's blob, and returns the blobs of all nodes, in the same order on every node. all is empty if
-// no node contributed any bytes. Exchange returns when every node has called it with the same id. After the call, mine
-// belongs to the Exchanger, and all to the caller. Other nodes may share the blobs, so the blobs must not be changed.
+// Exchange returns when every node has called it with the same id. mine is the blob of this node; the Exchanger keeps
+// it. all contains the blobs of all nodes, in the same order on every node, or is empty if no node contributed any
+// bytes. The caller must not change the blobs, because other nodes may share them.
 //
 // A fence may be given up before all nodes have joined. Then Exchange returns ErrGivenUp. The nodes that have not
-// called Exchange are notified, and call GiveUp instead. So each node calls one of the two.
+// called Exchange are notified, and must call GiveUp instead.
 type Exchanger interface {
 	Exchange(ctx context.Context, id ID, mine []byte) (all [][]byte, err error)
 
@@ -66,8 +66,8 @@ type memberState struct {
 }
 
 // Enter enters a rank into the fence, with a blob of the pairs that the rank has put. The rank must not be waiting
-// already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine,
-// which pending counts. The caller cancels ctx when this rank has ended, which ends the exchange.
+// already. The last rank of the node starts the exchange. If there are other nodes, pending.Go runs the exchange. The
+// caller cancels ctx when this rank has ended, which ends the exchange.
 //
 // release is called to release the rank. Its argument givenUp reports that the fence was given up. If that
 // happened before Enter, Enter calls release(true) at once.
@@ -120,8 +120,7 @@ func (l *Local) NextNumber(rank int) int {
 
 // GiveUp ends the fence with the given number before all members have entered it. It releases the waiting members, and
 // tells them that the fence was given up; members that enter later are released at once in the same way. If all local
-// members have already entered, the decision is left to the other nodes. If the fence has completed, GiveUp does
-// nothing.
+// members have already entered, it only notifies the other nodes. If the fence has completed, GiveUp does nothing.
 func (l *Local) GiveUp(number int) {
 	l.mu.Lock()
 	if l.closed || number != l.number {
@@ -142,7 +141,7 @@ func (l *Local) GiveUp(number int) {
 	}
 }
 
-// SetMissed sets how many fences were given up before any local rank has entered them. It must be called
+// SetMissed sets how many fences were given up before any local rank entered them. It must be called
 // before Enter.
 func (l *Local) SetMissed(fences int) {
 	l.mu.Lock()
@@ -253,19 +252,19 @@ func (l *Local) finishGivenUp() {
 // finishFence completes a fence. It first makes the exchanged pairs visible to all ranks of this node, and
 // then releases the ranks (pmi-wire.md 6.1).
 func (l *Local) finishFence(all [][]byte) {
-	show, err := l.Decode(all)
+	publish, err := l.Decode(all)
 	if err != nil {
 		l.reportBroken(err)
 		return
 	}
-	for _, release := range l.showAndEmpty(show) {
+	for _, release := range l.publishAndReset(publish) {
 		release(false)
 	}
 }
 
-// showAndEmpty calls publish, which makes the exchanged pairs visible, and prepares for the next fence. It
+// publishAndReset calls publish, which makes the exchanged pairs visible, and prepares for the next fence. It
 // returns the functions that release the members, or nil if l is closed.
-func (l *Local) showAndEmpty(publish func()) []func(givenUp bool) {
+func (l *Local) publishAndReset(publish func()) []func(givenUp bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {

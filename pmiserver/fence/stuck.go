@@ -19,8 +19,8 @@ type Rank struct {
 	Number int // in the group
 }
 
-// String returns the number of the rank. In a spawned group, the number of the group comes first, as in "1:0". Names of
-// groups are in the form of job.ID.GroupName.
+// String returns the number of the rank, such as "0". If the rank belongs to a spawned group, the number of the group
+// comes first, as in "1:0". r.Group must be "" or a result of job.ID.GroupName.
 func (r Rank) String() string {
 	number := strconv.Itoa(r.Number)
 	if _, group, spawned := strings.Cut(r.Group, "_"); spawned {
@@ -42,7 +42,7 @@ func (e *StuckError) Hint() string {
 }
 
 // ranksText returns a phrase such as "rank 1 has", "ranks 1, 2 and 3 have", or "ranks 0, 1, 2 and 61 more have".
-// singular and plural are the words for "has" and "have". ranks must not be empty.
+// singular and plural are the two forms of the verb. ranks must not be empty.
 func ranksText(ranks []Rank, singular, plural string) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %v %s", ranks[0], singular)

@@ -49,8 +49,8 @@ func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	return value, found
 }
 
-// withBlobs returns a snapshot that also contains the pairs of these blobs, which a fence has exchanged. It
-// keeps the blobs. A pair replaces pairs with the same key in earlier blobs and in s.
+// withBlobs returns a snapshot with the pairs of s and of the blobs of a fence. It keeps the blobs. A pair
+// replaces pairs with the same key in earlier blobs and in s.
 func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	top, err := newLayer(s.seed, blobs)
 	if err != nil {
@@ -166,8 +166,8 @@ func (l *layer) growSlots(seed maphash.Seed) {
 	}
 }
 
-// findSlot returns the slot for a key with the given hash. If the slot contains the key, found is true, and
-// value is the key's value.
+// findSlot returns the slot for a key. hash is the hash of the key. If the slot contains the key, found is
+// true, and value is the key's value.
 func (l *layer) findSlot(hash uint64, key []byte) (slot int, value []byte, found bool) {
 	mask := len(l.slots) - 1
 	for slot = int(hash) & mask; l.slots[slot] != 0; slot = (slot + 1) & mask {

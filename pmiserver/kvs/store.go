@@ -6,11 +6,11 @@ rank has put, and the pairs that fences have exchanged.
 	get <--- View <--- Store <--- SetSnapshot ---- Snapshot <--- NextSnapshot -----'
 
 A rank sees its own puts at once (pmi-wire.md 6.5). Other ranks see them after the next fence. The
-pairs exchanged so far are in a Snapshot, which never changes. A fence replaces the snapshot
-behind an atomic pointer. So the gets of all ranks of a node share it without a lock, and a get
-does not allocate.
+pairs exchanged so far are in a Snapshot, which never changes. Each fence stores a new snapshot in
+an atomic pointer. So all ranks of a node can read it without a lock, and a get does not allocate
+memory.
 
-A blob holds the pairs that the ranks of one node bring to a fence:
+A blob contains the pairs that the ranks of one node contribute to a fence:
 
 	blob = *pair        pair = uvarint(len key) key  uvarint(len value) value
 

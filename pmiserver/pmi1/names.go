@@ -28,8 +28,8 @@ func (c *Conversation) lookup() {
 	c.AppendReply("cmd=lookup_result rc=0 port=" + port + "\n")
 }
 
-// replyNameService replies to a request of the name service, without a value. Clients understand rc=1 as "no"
-// and rc=-1 as "failed".
+// replyNameService sends a reply without a port to a name service request. The reply says success if ok is
+// true, rc=1 with failure as the reason if ok is false, and rc=-1 if err is not nil.
 func (c *Conversation) replyNameService(answer, failure string, ok bool, err error) {
 	switch {
 	case err != nil:

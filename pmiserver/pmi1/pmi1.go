@@ -123,9 +123,9 @@ const (
 	wrongVersionReply = "cmd=response_to_init rc=-1 pmi_version=1 pmi_subversion=1\n"
 )
 
-// init handles the request init. A rank may send it again at any time, which changes nothing. The reply is
-// version 1.1, whatever subversion the client sends. With version 1.2, clients would use group barriers, and
-// clients that do not find a tag would crash (pmi-wire.md 2.10).
+// init handles the request init. A rank may send it again at any time, which changes nothing. The reply
+// offers version 1.1, whatever subversion the client sends. With version 1.2, MPICH would use group barriers
+// (pmi-wire.md 2.10).
 func (c *Conversation) init() {
 	switch version, _ := c.fields.Number("pmi_version"); version {
 	case 1:
@@ -213,8 +213,8 @@ func (c *Conversation) get() {
 	c.AppendReply("\n")
 }
 
-// barrier handles the request barrier_in. It replies when all ranks of the group have entered the barrier.
-// Version 1.1 has no barriers of subgroups, so a request with a field group is accepted only if the group is WORLD.
+// barrier handles the request barrier_in. It replies when all ranks of the group have entered the barrier. Version
+// 1.1 has no barriers of subgroups, so a request that names a group is accepted only if the group is WORLD.
 func (c *Conversation) barrier() {
 	reply := "cmd=barrier_out\n"
 	if group, given := c.fields.Find("group"); given {
@@ -309,8 +309,8 @@ func (c *Conversation) ranks2hosts() {
 	c.AppendReply("\n" + string(table))
 }
 
-// executionProblem handles the request that ParaStation's helper sends when exec has failed. It only reports
-// a note, because the exit status also shows the failure.
+// executionProblem handles the request that ParaStation's helper sends when exec has failed. It only prints
+// a message, because the exit status also shows the failure.
 func (c *Conversation) executionProblem() {
 	c.Session.Note("the program could not be executed: " + transcript.Escape(c.fields.Text("reason")))
 }

@@ -21,8 +21,9 @@ const maxBlock = 1 << 20
 
 var errLongBlock = errors.New("the spawn request of the rank is larger than 1 MiB")
 
-// A spawnBlock is a spawn request (mcmd) that is not complete yet. The request consists of segments of lines,
-// each from mcmd= to endcmd. In the last segment spawnssofar equals totspawns (pmi-wire.md 2.7).
+// A spawnBlock is a spawn request (mcmd) that is not complete yet. The request consists of one or more
+// segments. Each segment starts with the line mcmd= and ends with the line endcmd. In the last segment
+// spawnssofar equals totspawns (pmi-wire.md 2.7).
 type spawnBlock struct {
 	bytes     int
 	inSegment bool          // within a segment
@@ -91,8 +92,8 @@ func (c *Conversation) spawn(b *spawnBlock) {
 // maxReply is the length in bytes of the longest line that old clients can read (pmi-wire.md 2.1).
 const maxReply = 1023
 
-// spawnReply returns the reply to a spawn request. Codes that do not fit into the line are left out. The
-// program then notices missing processes when it tries to communicate with them.
+// spawnReply returns the reply to a spawn request. If the error codes do not fit into the line, they are
+// left out. The program then notices that processes are missing when it tries to communicate with them.
 func spawnReply(o spawn.Result) []byte {
 	if o.Err != nil {
 		return []byte("cmd=spawn_result rc=-1 msg=" + pmiversion.ErrorWord(o.Err) + "\n")

@@ -37,7 +37,7 @@ func (c *Conversation) lookup() {
 	}
 }
 
-// replyNameService replies to a request of the name service without a value. If ok is false, the request
+// replyNameService sends a reply without a port to a name service request. If ok is false, the request
 // fails, and failure is the reason.
 func (c *Conversation) replyNameService(failure string, ok bool, err error) {
 	switch {

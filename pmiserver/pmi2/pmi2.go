@@ -304,8 +304,8 @@ func (c *Conversation) get() {
 	c.replyValue(value)
 }
 
-// fence handles kvs-fence, the barrier of PMI-2. The reply is sent when all ranks have entered. All clients
-// accept that, and it ensures that no get has to wait (pmi-wire.md 4.4).
+// fence handles kvs-fence, the barrier of PMI-2. The reply is sent when all ranks have entered, so that no
+// get has to wait (pmi-wire.md 4.4).
 func (c *Conversation) fence() {
 	c.beginReply(0)
 	c.endReply()

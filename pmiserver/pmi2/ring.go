@@ -6,9 +6,10 @@ import (
 	"remshell/pmiserver/kvs"
 )
 
-// ringKey returns the key for a value that a rank sends to a neighbor in the ring of MVAPICH2 and Slurm (pmi-wire.md
-// 4.7). In a ring, every rank sends a value to each of its two neighbors. Because all ranks of the group take part, a
-// ring is implemented as a barrier that exchanges two keys for each rank. Clients cannot put these keys themselves.
+// ringKey returns the key of the value that a rank sends to its "left" or "right" neighbor in the ring of MVAPICH2
+// and Slurm (pmi-wire.md 4.7). In a ring, every rank sends a value to each of its two neighbors. Because all ranks of
+// the group take part, a ring is a barrier in which every rank puts two keys. Clients cannot put these keys
+// themselves.
 func ringKey(side string, rank int) []byte {
 	return strconv.AppendInt([]byte("PMI_ring_"+side+"_"), int64(rank), 10)
 }
@@ -29,8 +30,9 @@ func (c *Conversation) ring() {
 	c.Session.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
 }
 
-// ringAnswer returns the reply to a rank of a ring: the value that its left neighbor has sent to the right,
-// and the value that its right neighbor has sent to the left. The first and the last rank are neighbors.
+// ringAnswer returns the reply to a rank's ring request. It contains the value that its left neighbor has
+// sent to the right, and the value that its right neighbor has sent to the left. The first and the last
+// rank are neighbors.
 func ringAnswer(head []byte, keys *kvs.Store, rank, size int) []byte {
 	left, _ := keys.Get(ringKey("right", (rank+size-1)%size))
 	right, _ := keys.Get(ringKey("left", (rank+1)%size))

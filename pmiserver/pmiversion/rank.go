@@ -6,8 +6,9 @@ session, and the fields of a request.
 	                          '--- frame ---> pmi2 --+--> Rank: its keys, its replies
 	                                                 '--> Session: fence, names, spawn, abort
 
-A PMI version is a package with a table of requests. To add a request, add its row and its function there. The
-package knows neither connections nor other ranks. All of it runs in the goroutine of the rank's session.
+Each PMI version is a package with a table of requests. To add a request, add its row and its function there.
+This package and those of the versions know neither connections nor other ranks. Their code runs in the
+goroutine of the rank's session.
 */
 package pmiversion
 

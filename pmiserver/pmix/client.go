@@ -12,7 +12,7 @@ import (
 )
 
 // A client is a connection that has authenticated as a rank of this node, or as a child process of one (rule
-// PMIX-21). Only the goroutine of run may use its fields, except out and eventCodes.
+// PMIX-21). Only the goroutine that calls run may use its fields, except out and eventCodes.
 type client struct {
 	server *Server
 	group  *group
@@ -43,8 +43,8 @@ type requestInfo struct {
 	command string // for traces, such as FENCE
 }
 
-// errJunk is returned for a client that sends messages which cannot be decoded, or does not read its replies.
-// Other errors wrap it.
+// errJunk is returned, wrapped with a reason, for a client that sends invalid messages or does not read its
+// replies.
 var errJunk = errors.New("the rank sent an invalid PMIx message")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }

@@ -35,8 +35,8 @@ type collectiveKey struct {
 	members fence.Members
 }
 
-// A collective carries out fences of a set of processes for the members that are on this node, one fence after the
-// other. It remains after a fence completes, because it counts the set's fences.
+// A collective carries out the fences of one set of processes, one after the other, for the members on this node.
+// It remains after a fence completes, because it counts the fences.
 type collective struct {
 	server *Server
 	key    collectiveKey
@@ -71,8 +71,7 @@ type fenceCall struct {
 	timeout        time.Duration // how long the client waits in the fence; 0: without a limit (PMIX-31)
 }
 
-// maxFenceCalls is the maximum number of fences of one set of processes that a rank may have called and that
-// have not completed.
+// maxFenceCalls is the maximum number of calls of one rank that wait in the same collective.
 const maxFenceCalls = 1 << 10
 
 // groupSize returns the name and size of the group with the given namespace. newProcSet takes it as an argument.
@@ -298,8 +297,8 @@ func (s *Server) findByFence(key collectiveKey) *collective {
 	return nil
 }
 
-// enterFence carries out the first call of a participant: it starts the call's timeout and enters the fence.
-// If the call collects data, the data that the rank has committed takes part in the fence.
+// enterFence carries out the first call of participant i: it starts the call's timeout and enters the fence.
+// If the call collects data, the fence sends the rank's committed data to the other nodes.
 func (m *collective) enterFence(i int) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -320,8 +319,8 @@ func (m *collective) enterFence(i int) {
 }
 
 // releaseParticipant replies to a participant whose fence has ended, and starts the participant's next call.
-// If givenUp is true, the fence was given up. The client then receives a timeout, and the rank's data takes
-// part in the next fence again.
+// If givenUp is true, the fence was given up. The client then receives the status TimedOut, and the next
+// fence sends the rank's data again.
 func (m *collective) releaseParticipant(i int, givenUp bool) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -387,10 +386,10 @@ func (m *collective) replyConnected(done fenceCall) {
 /*
 appendRecord appends the data that a rank contributes to a fence that collects data:
 
-	record = uvarint(group) uvarint(rank) uvarint(from) uvarint(len bytes) bytes
+	record = uvarint(group) uvarint(rank) uvarint(offset) uvarint(len bytes) bytes
 
 group is the index of the rank's group in the set. bytes are the data that the rank has committed for
-other nodes, starting at byte offset from (rule PMIX-59).
+other nodes, without the first offset bytes (rule PMIX-59).
 */
 func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	from, bytes := x.group.takeForFence(x.rank, m.set.isWhole())
@@ -406,20 +405,19 @@ func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	return append(blob, bytes...)
 }
 
-// A byteRange is a part of the data that a rank has committed for other nodes. from is the offset of its first byte in
-// all data of the rank.
+// A byteRange is a part of the data that a rank has committed for other nodes. It begins at byte offset of that data.
 type byteRange struct {
-	from  int
-	bytes []byte
+	offset int
+	bytes  []byte
 }
 
 // newBytes returns the bytes of p that this node does not have yet. known is the number of bytes of the rank's data
-// that this node has. The result is nil if p has no further bytes, or begins after known.
+// that this node has. The result is nil if p has no further bytes, or if there is a gap before p.
 func (p byteRange) newBytes(known int) []byte {
-	if p.from > known || p.from+len(p.bytes) <= known {
+	if p.offset > known || p.offset+len(p.bytes) <= known {
 		return nil
 	}
-	return p.bytes[known-p.from:]
+	return p.bytes[known-p.offset:]
 }
 
 // errBadRecord is returned when the fence data of another node cannot be decoded.
@@ -447,8 +445,8 @@ func (m *collective) decodeBlobs(all [][]byte) (publish func(), err error) {
 	}, nil
 }
 
-// decodeRecords decodes the records of all nodes. The result has an element for each group of the set, which
-// maps each rank to the data that it has committed.
+// decodeRecords decodes the records of all nodes. The result has one map for each group of the set, from
+// rank to the data that the rank has committed.
 func (m *collective) decodeRecords(all [][]byte) (fresh []map[int]byteRange, err error) {
 	fresh = make([]map[int]byteRange, len(m.set))
 	for _, blob := range all {

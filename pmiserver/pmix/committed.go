@@ -250,9 +250,9 @@ func hasKey(pairs []byte, key string) bool {
 	return jobinfo.HasKey(pairs, key)
 }
 
-// takeForFence returns the data that a rank has committed for other nodes, starting at the byte offset. A fence of the
-// whole group takes only the bytes that the last fence of the whole group did not take. Other fences take all, because
-// it is not known which nodes already have which bytes.
+// takeForFence returns the data that a rank has committed for other nodes, without the first offset bytes. For a fence
+// of the whole group, these are the bytes that earlier fences of the whole group have sent. For other fences offset is
+// 0, because it is not known which nodes already have which bytes.
 func (g *group) takeForFence(r *localRank, wholeGroup bool) (offset int, data []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

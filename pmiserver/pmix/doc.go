@@ -21,19 +21,19 @@ can guess. Then it sends requests, and the replies may come in any order.
 
 	server.go      Server, its groups, and authentication of connections
 	client.go      one connection: reads requests, writes replies
-	requests.go    which function handles which request
+	requests.go    selects the function that handles a request
 	committed.go   data that ranks have committed
 	gets.go        Gets of data of local ranks
 	getqueue.go    Gets that wait, by key
-	readahead.go   data of further ranks sent along with a reply
+	readahead.go   sends data of further ranks together with a reply
 	fetches.go     Gets of data of ranks of other nodes
 	events.go      events that ranks send to other ranks
 	collective.go  fences of any set of processes, also for connect and disconnect
-	otherjobs.go   the same with processes of other jobs, by published names
+	otherjobs.go   connect and disconnect with processes of other jobs
 	names.go       published names, which mpiexec stores
-	spawn.go       programs that ranks start, as requests of pmiserver/spawn
+	spawn.go       programs that ranks start with PMIx_Spawn
 	groupfinder.go groups of the job that have no ranks on this node
-	groups.go      PMIx groups (MPI_Comm_create_from_group), constructed at a fence
+	groups.go      PMIx groups (MPI_Comm_create_from_group)
 	waiting.go     lists what each rank waits for
 	procset.go     canonical form of a set of processes
 	outbox.go      queue of messages to a client

@@ -9,8 +9,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// An Event is a PMIx event that a rank sends. A target receives it if the target has registered its code
-// (pmix-wire.md 6.7). The server itself sends no events (rule PMIX-38).
+// An Event is a PMIx event that a rank sends. The targets that have registered the event's code receive
+// it (pmix-wire.md 6.7). The server itself sends no events (rule PMIX-38).
 type Event struct {
 	Group   string
 	Rank    int

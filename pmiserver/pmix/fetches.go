@@ -17,14 +17,14 @@ type FetchRequest struct {
 }
 
 // A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any
-// goroutine and perhaps before Fetch returns. If the server is closed first, it never calls answer. The
-// status is Success (with the data), NotFound or NoMemory, or Failed if the job is ending.
+// goroutine and perhaps before Fetch returns. If the server is closed first, it never calls answer. With
+// the data the status is Success. Otherwise it is NotFound or NoMemory, or Failed if the job is ending.
 type Fetcher interface {
 	Fetch(w FetchRequest, answer func(data []byte, s message.Status))
 }
 
-// remoteData is data of remote ranks that was requested from their nodes for Gets. Data that was received in
-// fences is not part of it. The group's mu guards it.
+// remoteData contains the data of remote ranks that FetchRequests have returned. It does not contain data
+// from fences. The group's mu guards it.
 type remoteData struct {
 	fetched  map[int][]byte        // by rank: its data for other nodes, as last fetched
 	inFlight map[fetchKey][]*fetch // fetches without a reply yet
@@ -35,8 +35,8 @@ type fetchKey struct {
 	key  string
 }
 
-// A fetch is a request for data to another node that has no reply yet. The reply serves all local Gets that
-// need the same rank and key.
+// A fetch is a FetchRequest that has no reply yet. The reply serves all local Gets that need the same rank
+// and key.
 type fetch struct {
 	deadline time.Time // when the other node gives up; zero: the default of PMIX-33
 	waiting  getQueue
@@ -99,8 +99,8 @@ func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 // twice as long, so that Gets that start a little later can join the same request.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
-// joinFetch returns a request for data that is in progress and lasts long enough for the timeout. If there is none, it
-// creates one, and isNew is true.
+// joinFetch returns a fetch in progress that does not end before the timeout. If there is none, it creates one, and
+// isNew is true.
 func (x *remoteData) joinFetch(key fetchKey, now time.Time, timeout time.Duration) (f *fetch, isNew bool) {
 	for _, f := range x.inFlight[key] {
 		if timeout == 0 && f.deadline.IsZero() || timeout > 0 && !f.deadline.Before(now.Add(timeout)) {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A getQueue holds the Gets that wait for a rank, ordered by key. This makes it fast to find the Gets that a
-// commit answers, and to remove a Get that gives up. The mu of the rank's group guards it.
+// A getQueue holds the Gets that wait for a rank, grouped by key. This makes it fast to find the Gets that a
+// commit answers, and to remove a Get that has timed out. The mu of the rank's group guards it.
 type getQueue struct {
 	byKey     map[string]map[*pendingGet]bool // inner maps are never empty
 	count     int

@@ -85,8 +85,8 @@ func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pending
 	}}
 }
 
-// replyFound replies to a Get with the data of a rank. ahead says for how many further ranks the reply also contains
-// data. If the rank is in another namespace, the reply begins with the job info of that namespace.
+// replyFound replies to a Get with the data of a rank. The reply also contains data of further ranks, as ahead says.
+// If the rank is in another namespace, the reply begins with the job info of that namespace.
 func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
@@ -143,8 +143,8 @@ func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout
 	w.answer(data, status)
 }
 
-// pairsFor returns the data of the rank that the requesting process may see. A rank can commit different data
-// for processes on the same node and on other nodes.
+// pairsFor returns that part of the rank's data which the requesting process may see. A rank can commit
+// different data for processes on the same node and on other nodes.
 func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	if w.asker == nil {
 		return &r.remotePairs
@@ -200,7 +200,7 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 }
 
 // takeWaitingGets removes and returns the Gets that wait for ranks of the group. The ranks may be on any node. If all
-// is false, it takes only Gets by ranks of asker.
+// is false, it takes only the Gets that ranks of asker have sent.
 func (g *group) takeWaitingGets(all bool, asker *group) (removed []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

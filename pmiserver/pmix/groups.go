@@ -35,8 +35,8 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 // they destruct it.
 const lastMajorWithoutMembers = 4
 
-// These are limits for the PMIx groups whose members the server remembers for a rank. Beyond them, the client
-// must name the members itself.
+// These are the limits for the PMIx groups that the server remembers for one rank. Beyond them, the client
+// must name the members of a group when it destructs the group.
 const (
 	maxMadeGroups = 1 << 10
 	maxMembers    = 1 << 16 // members of all groups together
@@ -91,8 +91,8 @@ func (m *collective) decodeContextID(all [][]byte) (publish func(), err error) {
 // maxContextID is the largest context ID of a PMIx group (rule PMIX-46).
 const maxContextID = 1<<31 - 1
 
-// replyGroup replies to the construction of a PMIx group with its members, and with a context ID if the
-// client has asked for one.
+// replyGroup replies to a request to construct a PMIx group. The reply contains the members, and a
+// context ID if the client has asked for one.
 func (m *collective) replyGroup(done fenceCall) {
 	context := 0
 	if done.wantsContextID {

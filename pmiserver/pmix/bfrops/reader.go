@@ -1,7 +1,7 @@
 package bfrops
 
 // A Reader decodes a message, pack by pack. After the first error, which Err returns, it returns zero values.
-// Values and byte slices are parts of the message; strings are copies.
+// Returned Values and byte slices share the memory of the message; returned strings are copies.
 type Reader struct{ elementReader }
 
 // NewReader returns a Reader for the body of a message.
@@ -27,8 +27,8 @@ func (r *Reader) beginPack(n int) {
 }
 
 // readList reads a SIZE and, unless that is 0, a pack with that number of elements (n+X in pmix-wire.md 6).
-// minSize is the smallest possible size of an element in bytes. A list of more than limit elements is an
-// ErrBound.
+// minSize is the smallest possible size of an element in bytes. If there are more than limit elements, the
+// error is ErrBound.
 func readList[T any](r *Reader, limit, minSize int, element func(*elementReader) T) []T {
 	n := r.Size()
 	if n > uint64(limit) {

@@ -71,8 +71,7 @@ func New(g Job) *View {
 	return v
 }
 
-// pairs are encoded key-value pairs. Each pair is a pack (a count with that many elements) with one element
-// of type KVAL.
+// pairs are encoded key-value pairs. Each pair is a pack with one element of type KVAL.
 type pairs []byte
 
 func (p *pairs) putValue(key string, value bfrops.Value) { *p = bfrops.AppendPair(*p, key, value) }
@@ -149,8 +148,8 @@ func (v *View) nodeNames() string {
 	return strings.Join(names, ",")
 }
 
-// putApps adds the sizes of the app contexts under keys that Open MPI uses, if there are several app
-// contexts.
+// putApps adds the sizes of the app contexts, if there are several, under the keys that Open MPI
+// uses.
 func (v *View) putApps(p *pairs) {
 	if len(v.job.Apps) > 1 {
 		p.putText("OMPI_APP_SIZES", joinInts(v.job.Apps, " "))

@@ -22,8 +22,8 @@ func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
 	return m
 }
 
-// AppendKnown appends the data of a process to the reply to a Get. If the rank is bfrops.Wildcard, it is the
-// data of a whole namespace. pairs are parts of the encoded key-value pairs (pmix-wire.md 6.4).
+// AppendKnown appends the data of a process to the reply to a Get. For the rank bfrops.Wildcard, pairs is
+// the data of the whole namespace. The elements of pairs are concatenated (pmix-wire.md 6.4).
 func AppendKnown(dst []byte, proc bfrops.Proc, pairs ...[]byte) []byte {
 	return bfrops.AppendBlob(dst, append([][]byte{bfrops.AppendProc(nil, proc)}, pairs...)...)
 }

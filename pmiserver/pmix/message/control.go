@@ -13,7 +13,7 @@ type Cleanup struct {
 }
 
 // Cleanup returns the files that the request asks to remove. all is false if it also asks for something else,
-// because ranks cannot end or stop processes.
+// such as to end processes.
 func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	all = true
 	for _, directive := range j.Directives {

@@ -46,8 +46,8 @@ func (o Options) Timeout() time.Duration {
 	return time.Duration(min(seconds, math.MaxInt32)) * time.Second
 }
 
-// Wait returns whether a Lookup waits until names are published, and for how many of its keys it waits. 0
-// keys means all (rule PMIX-40).
+// Wait returns whether a Lookup waits until names are published, and for how many of its keys it waits.
+// If keys is 0, it waits for all (rule PMIX-40).
 func (o Options) Wait() (keys int, mustWait bool) {
 	v, found := o.Find("pmix.wait")
 	if !found || v.Type == bfrops.Bool || v.Type == bfrops.Undefined {

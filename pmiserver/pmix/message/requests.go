@@ -70,7 +70,7 @@ func (c *Commit) trace(l *traceLine) {
 	}
 }
 
-// keysOf returns the keys of encoded pairs. If the pairs are malformed, r reports an error from then on (rule
+// keysOf returns the keys of encoded pairs. If the pairs are malformed, it records an error in r (rule
 // PMIX-28).
 func keysOf(r *bfrops.Reader, pairs []byte) (keys []string) {
 	inner := bfrops.NewReader(pairs)
@@ -215,8 +215,8 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
-// Targets returns the processes to which an event with the range ListedProcs is to be sent. ok is false if
-// the request has no such list.
+// Targets returns the processes to which the server must send an event with the range ListedProcs. ok is
+// false if the request has no such list.
 func (n *Notify) Targets() (procs []bfrops.Proc, ok bool) {
 	v, _ := n.Infos.Find("pmix.evrange")
 	return v.Procs()
