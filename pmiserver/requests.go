@@ -36,8 +36,9 @@ func (c *rankSession) SendReply(answer []byte) { c.sendReply(answer) }
 // DeadRanks returns the ranks of the group that have failed while the others continue, in the form "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
-// Fence lets the rank enter the fence of its group. It first sends the replies that have been collected,
-// because the reply to the fence must come after them.
+// Fence lets the rank enter the fence of its group. When the fence is over, it sends the result of
+// release. It first sends earlier replies that are still in the buffer, because their order must not
+// change.
 func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.server.fence.WaitsIn(c.localIndex) > 0 {

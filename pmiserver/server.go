@@ -134,7 +134,7 @@ func (s *Server) reportBroken(err error) {
 //   - ErrAlreadyConnected: the rank is connected already, or its connection was lost
 //   - the error of ctx: ctx ended. Serve then also closes conn, if it is an io.Closer.
 //
-// Serve may be called again for a rank after nil.
+// If the result is nil, Serve may be called again for the rank.
 //
 // The rank's last messages may still be in the stream after its process has ended. Wait for Serve
 // before judging the exit status; otherwise an abort looks like a crash.
@@ -205,8 +205,8 @@ func (s *Server) Freeze() {
 	s.fence.Close()
 }
 
-// AbortExitCode returns the exit status for the code of an abort: its low byte. If that is 0 and code
-// is not, the status is 1 (pmi-wire.md 6.3).
+// AbortExitCode returns the exit status for an abort, which is the low byte of code. If that byte is
+// 0 but code is not, the status is 1 (pmi-wire.md 6.3).
 func AbortExitCode(code int) int {
 	if code != 0 && code&255 == 0 {
 		return 1
@@ -245,10 +245,10 @@ func (s *Server) reportAborting(rank int) {
 	}
 }
 
-// SetDeadRanks sets the list of the group's ranks that have failed while the others continue, in the order in which
-// they ended. MPICH reads it as PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. The list
-// consists of numbers separated by commas, because MPICH does not accept ranges. Its order matters for failure_ack, as
-// in Hydra. If a line of PMI-1 cannot hold all ranks, only the first ranks are listed.
+// SetDeadRanks sets the list of failed ranks in a group whose other ranks continue. MPICH reads the list under the key
+// PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. ranks must be in the order in which the
+// ranks ended, because MPIX_Comm_failure_ack depends on it. If a line of PMI-1 cannot contain all ranks, only the
+// first ones are listed.
 func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {

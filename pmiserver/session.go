@@ -13,8 +13,9 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A rankSession serves one rank over one connection, in either PMI version. Only the goroutine of Serve uses
-// it, except for the field replies, to which the goroutine that completes a barrier also writes.
+// A rankSession serves one rank over one connection, in either PMI version. Only the goroutine that calls
+// Serve uses it. The exception is the field replies, which other goroutines also use when a barrier or a
+// spawn is complete.
 type rankSession struct {
 	pmiversion.Rank
 	server     *Server

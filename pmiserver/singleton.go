@@ -86,8 +86,8 @@ func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error)
 }
 
 // answerSingletonInit tells a singleton (an MPI process that was started without mpiexec) whether it has a
-// PMI server. The reply contains stdio=no, so that the singleton's output stays where it is. With stdio=yes,
-// mpiexec would have to open three more connections.
+// PMI server. The reply contains stdio=no, so that the singleton keeps its own stdout and stderr. With
+// stdio=yes, mpiexec would have to open three more connections.
 func answerSingletonInit(conn io.Writer, ok, group string) error {
 	_, err := io.WriteString(conn, "cmd=singinit_info versionok="+ok+" stdio=no kvsname="+group+"\n")
 	return err

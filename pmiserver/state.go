@@ -29,8 +29,8 @@ func (s State) String() string {
 // isServed reports whether a rank in this state has a connection that is being served.
 func (s State) isServed() bool { return s == Connected || s == Inited || s == Finalized }
 
-// ErrUnfinalized is returned when a connection ends between init and finalize. Whether the rank has crashed
-// or has exited without finalize is shown by the process's exit status (pmi-wire.md 6.2).
+// ErrUnfinalized is returned when a connection ends between init and finalize. The exit status shows
+// whether the rank crashed or exited without finalize (pmi-wire.md 6.2).
 var ErrUnfinalized = errors.New("pmi: the rank closed its PMI connection before it called finalize")
 
 // ErrAlreadyConnected is returned for a second connection of a rank whose first connection is still open or

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// Denials holds the numbers of times that the kernel has killed a process for lack of memory or denied a fork. A
-// count of -1 is unknown.
+// Denials counts how often the kernel has killed a process for lack of memory or denied a fork. If a count is
+// unknown, it is -1.
 type Denials struct {
 	CgroupKills  int // processes of our control group that it killed for lack of memory
 	MachineKills int // processes of the whole machine that it killed for lack of memory

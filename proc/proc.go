@@ -30,8 +30,8 @@ func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// A Process is a descendant of a process. A zombie uses no resource except its PID, unless it is the first thread
-// of a program whose other threads still run.
+// A Process is one of the processes that Descendants returns. A zombie uses no resource except its PID, unless it
+// is the first thread of a program whose other threads still run.
 type Process struct {
 	PID    int
 	Zombie bool

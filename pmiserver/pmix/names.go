@@ -234,9 +234,9 @@ func appendDatum(dst []byte, d bfrops.Datum) []byte {
 	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
 }
 
-// toDatum returns the result of a look-up of key in a namespace. If the name was published by PMI-1 or PMI-2,
-// the result is a string without a publisher. toDatum returns an error if the value cannot be decoded or
-// belongs to another key.
+// toDatum returns the key, the value and the publisher of a name that was found under key. If the name was
+// published by PMI-1 or PMI-2, the value is a string, and the publisher has the rank NoRank. toDatum
+// returns an error if the value cannot be decoded or belongs to another key.
 func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}, nil

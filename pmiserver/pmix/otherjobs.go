@@ -66,8 +66,8 @@ var errJobEnded = errors.New("the other job has ended")
 
 var errOtherJob = errors.New("the other job sent what cannot be used")
 
-// jobOf returns the part that the namespaces of all groups of one job have in common. ok is false if the namespace was
-// not created by this program.
+// jobOf returns the part of a namespace that is the same in all groups of a job. ok is false if the namespace was not
+// created by this program.
 func jobOf(namespace string) (job string, ok bool) {
 	job, _, ok = strings.Cut(namespace, "@")
 	return job, ok && job != ""
@@ -76,8 +76,8 @@ func jobOf(namespace string) (job string, ok bool) {
 // isForeign reports whether this part of a set of processes belongs to another job.
 func (part setPart) isForeign() bool { return part.size == unknownSize }
 
-// groupOrForeign is a variant of groupSize for sets that may contain processes of other jobs. Groups of other
-// jobs are identified by their namespaces.
+// groupOrForeign returns a variant of groupSize that also accepts namespaces of other jobs. For these it
+// returns the namespace as the name of the group.
 func (s *Server) groupOrForeign(ownNamespace string) func(namespace string) (group string, size int, known bool) {
 	ownJob, _ := jobOf(ownNamespace)
 	return func(namespace string) (group string, size int, known bool) {
@@ -304,14 +304,14 @@ func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(e
 	}
 }
 
-// portOwners maps the ports that ranks of this node have found by a name to the jobs that have opened the ports. A job
-// is represented by the part of its namespaces that jobOf returns.
+// portOwners contains, for each port that a rank of this node has looked up, the job that opened the port, in the form
+// that jobOf returns.
 type portOwners map[string]string
 
 // maxPorts is the maximum number of ports in portOwners.
 const maxPorts = 1 << 10
 
-// notePort remembers which other job has opened a port that a rank has found. d is what that job has published, and
+// notePort records which other job opened a port that a rank has looked up. d is the result of the look-up, and
 // namespace is the rank's namespace.
 func (s *Server) notePort(d bfrops.Datum, namespace string) {
 	ownJob, _ := jobOf(namespace)
@@ -328,16 +328,16 @@ func (s *Server) notePort(d bfrops.Datum, namespace string) {
 	s.ports[port] = job
 }
 
-// ownerOf returns the other job that has opened the port of a name, or "". Names of Open MPI begin with the port:
-// PORT:accept (observed).
+// ownerOf returns the other job that opened the port with which a name begins, or "". Open MPI uses names of the
+// form PORT:accept (observed).
 func (s *Server) ownerOf(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ports[name[:max(0, strings.LastIndexByte(name, ':'))]]
 }
 
-// watchPortOwners returns a context that also ends when the job that has opened the port of one of the names ends. The
-// context's cause is then errJobEnded. stop ends the watch, and must be called.
+// watchPortOwners finds the jobs that opened the ports of names. It returns a context that also ends, with the
+// cause errJobEnded, when one of these jobs ends. The caller must call stop, which ends the watch.
 func (s *Server) watchPortOwners(ctx context.Context, names []string) (watched context.Context, stop func()) {
 	watched, end := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup

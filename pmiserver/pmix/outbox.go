@@ -10,8 +10,7 @@ import (
 	"syscall"
 )
 
-// maxQueued is the maximum number of bytes that may be queued for the clients of one rank that do not read (rule
-// PMIX-24).
+// maxQueued is the maximum number of unread bytes that may be queued for all clients of one rank (rule PMIX-24).
 const maxQueued = 64 << 20
 
 // errOverrun is returned when more than maxQueued bytes would be queued for the clients of a rank.

@@ -16,14 +16,14 @@ const (
 )
 
 // A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does if all ranks
-// connect to each other. In this case each reply also contains the data of the next ranks, for about twice as many
-// ranks as the reply before. Kernels read files ahead in the same way:
+// connect to each other. In this case each reply also contains the data of the next ranks. The number of these
+// ranks doubles from reply to reply. Kernels read files ahead in the same way:
 //
 //	requested    0    1     3       6         11
 //	sent         0    1-2   3-5     6-10      11-19   ...
 //
-// The client's library stores all received data and does not request it again, so that n ranks take only log
-// n Gets. A readSequence belongs to the goroutine of the client.
+// The client's library stores all received data and does not request it again. So the data of n ranks needs
+// only about log n Gets. A readSequence belongs to the goroutine of the client.
 type readSequence struct {
 	group *group
 	last  int // index, in a list of ranks, of the last Get
@@ -61,8 +61,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead appends data of the ranks after rank to the reply about rank. It appends only data that
-// this node has, and at most maxReadAheadBytes.
+// appendReadAhead appends the data of further ranks, which follow the given one, to a reply. It appends
+// only data that this node has, and at most maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {
@@ -77,8 +77,8 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 	return reply
 }
 
-// nextRanks returns the next count ranks after rank. If rank is on this node, these are ranks of this node.
-// Otherwise they are ranks of other nodes.
+// nextRanks returns up to count ranks that follow the given one. If that rank is on this node, these are
+// ranks of this node. Otherwise they are ranks of other nodes.
 func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	if i, isLocal := slices.BinarySearch(g.Ranks, rank); isLocal {
 		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])

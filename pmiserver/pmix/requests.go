@@ -100,8 +100,7 @@ func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	c.reply(q, fmt.Sprintf("%d told", len(results)), message.AppendQueryResult(message.NewReply(q.tag), results))
 }
 
-// queryAnswers are the values of the keys that a query may contain. The only process sets are the process sets of MPI
-// itself.
+// queryAnswers are the values of the keys that a query may contain. The server defines no process sets.
 var queryAnswers = map[string]bfrops.Value{
 	"pmix.qry.psetnum": bfrops.SizeOf(0),
 	"pmix.qry.psets":   bfrops.TextOf(""),
@@ -132,9 +131,9 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	}
 }
 
-// handleJobControl registers files that are to be removed after the rank has ended. It ignores directories,
-// because they are in the session directory and are removed together with it. Requests to end or stop
-// processes are not supported.
+// handleJobControl registers files that the helper removes after the rank has ended. It ignores
+// directories, because they are in the session directory and are removed together with it. Requests to end
+// or stop processes are not supported.
 func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	cleanup, all := r.Cleanup()
 	if !all {

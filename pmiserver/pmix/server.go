@@ -442,9 +442,9 @@ type pendingConn struct {
 // were accepted (rule PMIX-20).
 type pendingConns []pendingConn
 
-// addPending adds a pending connection. The returned function removes it. If there are too many, addPending closes
-// the oldest one. Connections of other users are counted separately, by the owner of the socket and before anything
-// is read, so that they cannot displace a rank.
+// addPending adds a pending connection, and closes the oldest one if there are too many. The function remove
+// removes the added connection. Connections of other users are counted separately, so that they cannot displace a
+// rank.
 func (s *Server) addPending(n pendingConn, sameUser bool) (remove func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,8 +14,8 @@ const (
 	maxPrograms = 1 << 12 // programs in one spawn
 )
 
-// handleSpawn starts programs as a new group of ranks. It replies when all ranks of the group run (rule
-// PMIX-42).
+// handleSpawn starts programs as a new group of ranks. It replies when all ranks of the group have
+// started (rule PMIX-42).
 func (c *client) handleSpawn(q requestInfo, r *message.Spawn) {
 	request, status := spawnRequest(r)
 	switch {

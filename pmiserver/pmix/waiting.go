@@ -30,8 +30,8 @@ func (s *Server) WaitingRanks() map[WaitingRank]string {
 	return all
 }
 
-// listWaiting adds entries to the map all: for the ranks of the group that wait for a spawn or a name, and for any
-// ranks that wait for data of the group.
+// listWaiting adds entries for ranks of the group that wait for a spawn or a name, and for ranks of any group that
+// wait for data of this group.
 func (g *group) listWaiting(all map[WaitingRank]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,8 +65,8 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 
-// listWaiting adds an entry to the map all for each rank that waits in the collective. Each entry says how many
-// participants of this node wait.
+// listWaiting adds an entry for each rank that waits in the collective. Each entry says how many participants
+// on this node wait.
 func (m *collective) listWaiting(all map[WaitingRank]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

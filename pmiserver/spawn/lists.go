@@ -47,8 +47,8 @@ func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) 
 	return c, ok
 }
 
-// Preputs returns the pairs that the ranks of the new group are to find in their key-value space. ok is false if a pair
-// is missing.
+// Preputs returns the pairs that the key-value space of the new group contains from the start. ok is false if a pair is
+// missing.
 func (s Segment) Preputs(form *FieldNames) (list []Pair, ok bool) {
 	return s.readPairs(form.PutCount, form.PutKey, form.PutVal)
 }

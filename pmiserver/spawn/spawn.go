@@ -17,13 +17,15 @@ import (
 // happens when the rank that made the request has ended.
 //
 // codes has one entry for each process, in rank order; 0 means that the process started. If codes is nil, all have
-// started. An error means that no process was started. The requesting rank continues (MPI_ERR_SPAWN).
+// started. An error means that no process was started. MPI_Comm_spawn then returns MPI_ERR_SPAWN, and the
+// requesting rank continues.
 type Spawner interface {
 	Spawn(ctx context.Context, r Request) (group string, codes []int, err error)
 }
 
 // A Request is one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple. The processes of all commands
-// form one group, ranked in the order of the commands. The index of a command is their appnum.
+// form one group. Their ranks follow the order of the commands, and their appnum is the index of
+// the command.
 type Request struct {
 	Group    string // group of the rank that asks
 	Rank     int    // number of the rank that asks
@@ -115,8 +117,8 @@ type Result struct {
 	Err   error
 }
 
-// ErrorCodes returns the codes as clients expect them, and how many codes are not 0. Clients need one code
-// for each process, but if all codes are 0, list is nil.
+// ErrorCodes returns the codes of all processes, separated by commas, and the number n of codes other than
+// 0. If n is 0, list is nil.
 func (o Result) ErrorCodes() (list []byte, n int) {
 	for _, code := range o.Codes {
 		if code != 0 {

@@ -61,8 +61,8 @@ func (r *Recorder) AddReply(group, rank int, word string) { r.Trace(group, rank,
 // AddEvent records an event of a rank, such as "EOF" or "STARTED".
 func (r *Recorder) AddEvent(group, rank int, word string) { r.Trace(group, rank, "< "+word) }
 
-// Write writes the recorded case and then forgets it. job is the text that follows "job" on the line about the job.
-// sizes contains the size of each group.
+// Write writes the recorded case and then forgets it. job is the text to write after "job" in the case, such as
+// "size=2". sizes contains the size of each group.
 //
 // Replies to simultaneous requests on several connections may come in any order. Write puts each reply where
 // ReadCases expects it, directly after its cause. The cause is the request itself, the last rank's entry into
@@ -89,8 +89,8 @@ func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	return err
 }
 
-// answeringPut returns the index of the put that allows line i to be answered, if line i is a request that
-// waits for a node attribute. Otherwise it returns 0.
+// answeringPut returns the index of the put that caused the reply to line i, if line i is a request that
+// waited for a node attribute. Otherwise it returns 0.
 func (r *Recorder) answeringPut(i int) (line int) {
 	from, record := r.order[i].from, r.ranks[r.order[i].from]
 	rest, waits := strings.CutPrefix(r.order[i].line, "<; cmd=info-getnodeattr;")

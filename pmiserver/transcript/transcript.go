@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// A Case is a conversation of all ranks of a job with their servers. A file holds several cases, in
-// this notation (testdata/pmi/*.pmi):
+// A Case is a conversation of all ranks of a job with their servers. A file such as
+// testdata/pmi/*.pmi contains several cases in this notation:
 //
 //	# a comment
 //	case 12 a put is visible after the barrier
-//	job size=2 name=k0                  if different from these defaults; see Job
+//	job size=2 name=k0                      the job; these are the defaults, see Job
 //	0< cmd=put kvsname=k0 key=x value=1     rank 0 sends a line
 //	0> cmd=put_result rc=0                  rank 0 must receive a line
 //	1<< cmd=barrier_in\ncmd=get_ma          rank 1 sends these bytes in one write
@@ -27,8 +27,8 @@ import (
 //	1> ∅                                    rank 1 receives nothing yet
 //	2:0< cmd=get_maxes                      rank 0 of the second spawned group sends
 //
-// Bytes are written as by Escape. <hex,58> and <path,31> stand for 58 and 31 bytes, always the same bytes. In place of
-// bytes, these events may be given:
+// Bytes are written in the notation of Escape. <hex,58> and <path,31> stand for 58 and 31 bytes, which are always the
+// same. A line may contain one of these events instead of bytes:
 //
 //	0< EOF          the rank closes its connection
 //	0< EXIT         the rank's process ends; a descendant may hold the connection
