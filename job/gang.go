@@ -54,7 +54,7 @@ type GangJob struct {
 // It leaves out CPUs that are also claimed by a job that is not a gang.
 type GangCPUs struct {
 	GangJob
-	CPUs []int
+	CPUs []int `json:"cpus"`
 }
 
 // gangCPUs returns the CPUs that gangs in u and v have claimed. It leaves out CPUs that are also used by a job in u or
