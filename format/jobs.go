@@ -195,7 +195,7 @@ func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 				l.jobs[i].gang = &changed
 			}
 		}
-		forEachShared(p.Claims, func(c, other job.Claim) {
+		job.ForEachShared(p.Claims, func(c, other *job.Claim) {
 			j := &l.jobs[indexOf[c.Key()]]
 			if of := (job.GangJob{Job: other.Job, Party: other.Gang.Party}); !slices.Contains(j.gangJobs, of) {
 				j.gangJobs = append(j.gangJobs, of)
@@ -287,39 +287,6 @@ func (j *liveJob) setExtent(c job.Claim) {
 	if c.IdleReason != job.IdleStandby && (j.extentSince.IsZero() || c.Since.Before(j.extentSince)) {
 		j.extentSince, j.jobExtent, j.gang = c.Since, jobExtent{c.CPUsPerRank, c.ExactPerNode, c.NodeSet}, c.Gang
 	}
-}
-
-// maxGangsOnCPU is the maximum number of gangs that are shown for one CPU. No more gangs can run on a CPU, but
-// another user may have made false claims.
-const maxGangsOnCPU = 2 * job.MaxParties
-
-// forEachShared calls f for each pair of claims of a node that take turns on a CPU. c and other are the two claims of
-// the pair, which f receives in both orders. If the two claims share several CPUs, f is called several times.
-func forEachShared(claims []job.Claim, f func(c, other job.Claim)) {
-	onCPU := make(map[int][]job.Claim)
-	forEachCPU := func(f func(c job.Claim, cpu int)) {
-		for _, c := range claims {
-			for _, rank := range c.Ranks {
-				for _, cpu := range rank.CPUs {
-					if c.Gang != nil {
-						f(c, cpu)
-					}
-				}
-			}
-		}
-	}
-	forEachCPU(func(c job.Claim, cpu int) {
-		if len(onCPU[cpu]) < maxGangsOnCPU {
-			onCPU[cpu] = append(onCPU[cpu], c)
-		}
-	})
-	forEachCPU(func(c job.Claim, cpu int) {
-		for _, other := range onCPU[cpu] {
-			if c.WouldTakeTurnsWith(other) {
-				f(c, other)
-			}
-		}
-	})
 }
 
 // setGang records how the job takes turns on CPUs. A gang whose ranks are stopped counts as waiting for its time

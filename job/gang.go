@@ -88,22 +88,42 @@ func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	return slices.DeleteFunc(idset.New(cpus...), idset.New(own...).Has)
 }
 
-// CPUs returns the CPUs of all ranks of the claim, in ascending order.
-func (c Claim) CPUs() (cpus []int) {
-	for _, rank := range c.Ranks {
-		cpus = append(cpus, rank.CPUs...)
+// maxSharingClaims is the maximum number of claims of one party on one CPU that ForEachShared considers. No more than
+// one such gang can run, but another user may have made false claims.
+const maxSharingClaims = 2
+
+// ForEachShared calls f for each pair of claims of a node that take turns on a CPU. c and other are the two claims of
+// the pair, which f receives in both orders. If the two claims share several CPUs, f is called several times. A claim
+// with an idle reason, such as being kept for a later attempt, needs no turns, and is never other.
+func ForEachShared(claims []Claim, f func(c, other *Claim)) {
+	onCPU := make(map[int][]*Claim)
+	forEachCPU := func(f func(c *Claim, cpu int)) {
+		for i := range claims {
+			for _, rank := range claims[i].Ranks {
+				for _, cpu := range rank.CPUs {
+					if claims[i].Gang != nil {
+						f(&claims[i], cpu)
+					}
+				}
+			}
+		}
 	}
-	return idset.New(cpus...)
-}
-
-// TakesTurnsWith reports whether the jobs of both claims share a CPU on which they take turns.
-func (c Claim) TakesTurnsWith(other Claim) bool {
-	return c.WouldTakeTurnsWith(other) && slices.ContainsFunc(other.CPUs(), idset.Set(c.CPUs()).Has)
-}
-
-// WouldTakeTurnsWith reports whether the jobs of both claims would take turns on any CPUs that they share. It
-// returns false if other has an idle reason, such as being kept for a later attempt, since such a claim needs no
-// turns.
-func (c Claim) WouldTakeTurnsWith(other Claim) bool {
-	return other.IdleReason == "" && c.Gang != nil && other.Gang != nil && c.Key() != other.Key() && c.Gang.Parties == other.Gang.Parties && c.Gang.Party != other.Gang.Party
+	forEachCPU(func(c *Claim, cpu int) {
+		same := 0
+		for _, other := range onCPU[cpu] {
+			if other.Gang.Parties == c.Gang.Parties && other.Gang.Party == c.Gang.Party {
+				same++
+			}
+		}
+		if c.IdleReason == "" && same < maxSharingClaims {
+			onCPU[cpu] = append(onCPU[cpu], c)
+		}
+	})
+	forEachCPU(func(c *Claim, cpu int) {
+		for _, other := range onCPU[cpu] {
+			if other.Gang.Parties == c.Gang.Parties && other.Gang.Party != c.Gang.Party && other.Key() != c.Key() {
+				f(c, other)
+			}
+		}
+	})
 }

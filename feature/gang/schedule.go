@@ -87,17 +87,12 @@ func earlier(a, b time.Time) time.Time {
 // competition returns the numbers (parties) and the IDs of the jobs with which a job takes turns on a node. claims
 // contains the claims of all jobs on the node.
 func competition(claims []job.Claim, jobKey job.Key) (parties []int, jobs []job.ID) {
-	for _, mine := range claims {
-		if mine.Key() != jobKey {
-			continue
+	job.ForEachShared(claims, func(c, other *job.Claim) {
+		if c.Key() == jobKey {
+			parties = append(parties, other.Gang.Party)
+			jobs = append(jobs, other.Job)
 		}
-		for _, other := range claims {
-			if mine.TakesTurnsWith(other) {
-				parties = append(parties, other.Gang.Party)
-				jobs = append(jobs, other.Job)
-			}
-		}
-	}
+	})
 	slices.Sort(jobs)
 	jobs = slices.Compact(jobs)
 	return idset.New(parties...), jobs[:min(len(jobs), maxJobs)]

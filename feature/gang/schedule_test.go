@@ -89,7 +89,7 @@ func TestForgedClaims(t *testing.T) {
 		all = append(all, job.Claim{Job: job.ID(fmt.Sprint("forged-", i)), UID: 2, Gang: gang(i % 4), Ranks: []job.ClaimedRank{{CPUs: []int{0}}}})
 	}
 	parties, jobs := competition(all, job.Key{Job: "own", UID: 1})
-	if !slices.Equal(parties, []int{0, 2, 3}) || len(jobs) != maxJobs {
+	if !slices.Equal(parties, []int{0, 2, 3}) || len(jobs) == 0 || len(jobs) > maxJobs {
 		t.Errorf("parties %v, %d jobs", parties, len(jobs))
 	}
 	if share := turns.Share(1, parties, terms.Parties); share != 2 {
