@@ -561,7 +561,7 @@ func TestChaos(t *testing.T) {
 	lanes := intVariable(t, "CHAOS_LANES", 1)
 	kinds := slices.Clone(chaosKinds)
 	if os.Getenv("CHAOS") != "" { // some take a minute
-		kinds = slices.Concat(kinds, chaosRestartKinds, chaosControlKinds)
+		kinds = slices.Concat(kinds, chaosRestartKinds, chaosControlKinds, chaosGangKinds)
 	}
 	kinds = slices.DeleteFunc(kinds, func(k chaosKind) bool { return !strings.Contains(k.name, os.Getenv("CHAOS_KIND")) })
 	if len(kinds) == 0 {
