@@ -43,7 +43,7 @@ folded at blanks; if width is 0, they are not. If colour is true, the first line
 of the message's kind.
 
 	mpiexec: 3 ranks do not fit: there are free slots
-	    for 2 on 1 node (localhost)
+	    for only 2 ranks on 1 node (localhost)
 	  hint: start fewer ranks, name more hosts, or leave
 	    out --nooversubscribe
 */

@@ -11,7 +11,7 @@ import (
 // On a terminal, lines of a message are folded, the first is bold, failures are red and warnings yellow. Elsewhere
 // lines are not folded and plain.
 func TestMessagesFoldAndHaveColours(t *testing.T) {
-	refusal := message{failureMessage, "3 ranks do not fit: there are free slots for 2 on 1 node (localhost)",
+	refusal := message{failureMessage, "3 ranks do not fit: there are free slots for only 2 ranks on 1 node (localhost)",
 		[]string{"  n1: all 2 CPUs are in use", "  hint: start fewer ranks, name more hosts, or leave out --nooversubscribe"}}
 	for _, test := range []struct {
 		name   string
@@ -20,9 +20,9 @@ func TestMessagesFoldAndHaveColours(t *testing.T) {
 		colour bool
 		want   string
 	}{
-		{"a pipe", refusal, 0, false, "mpiexec: 3 ranks do not fit: there are free slots for 2 on 1 node (localhost)\n  n1: all 2 CPUs are in use\n" +
+		{"a pipe", refusal, 0, false, "mpiexec: 3 ranks do not fit: there are free slots for only 2 ranks on 1 node (localhost)\n  n1: all 2 CPUs are in use\n" +
 			"  hint: start fewer ranks, name more hosts, or leave out --nooversubscribe\n"},
-		{"a narrow terminal", refusal, 49, false, "mpiexec: 3 ranks do not fit: there are free slots\n    for 2 on 1 node (localhost)\n  n1: all 2 CPUs are in use\n" +
+		{"a narrow terminal", refusal, 49, false, "mpiexec: 3 ranks do not fit: there are free slots\n    for only 2 ranks on 1 node (localhost)\n  n1: all 2 CPUs are in use\n" +
 			"  hint: start fewer ranks, name more hosts, or\n    leave out --nooversubscribe\n"},
 		{"a failure", message{failureMessage, "no host is left", nil}, 80, true, "\x1b[1;31mmpiexec: no host is left\x1b[0m\n"},
 		{"a warning", message{warningMessage, "warning: -demux is ignored", nil}, 80, true, "\x1b[1;33mmpiexec: warning: -demux is ignored\x1b[0m\n"},

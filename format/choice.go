@@ -64,8 +64,8 @@ func formatRegions(c *job.NodeChoice) string {
 		texts = append(texts, "none")
 	}
 	for _, closed := range c.ClosedRegions {
-		why, _, _ := strings.Cut(closed.Text, "; ") // the rest repeats what this job needs
-		texts = append(texts, fmt.Sprintf("not %s (%s)", closed.Node, why))
+		why, _, _ := strings.Cut(closed.Text, ", but ") // the rest repeats what this job needs
+		texts = append(texts, fmt.Sprintf("not %s (it %s)", closed.Node, why))
 	}
 	return "regions " + EscapeSentence(strings.Join(texts, ", "))
 }

@@ -17,10 +17,10 @@ func TestChoice(t *testing.T) {
 	if got := NodeChoice(v); got != "" {
 		t.Errorf("without a choice: %q", got)
 	}
-	v.Plan.Choice = &job.NodeChoice{Class: "amd", Regions: []string{"main"}, ClosedRegions: []job.Note{{Node: "overflow", Text: "for jobs of more than 32 CPUs; this job has 16"}}, NodeSet: &job.SetChoice{Request: "ONEOF:FEATURE", From: "--node-set", Priority: "BESTFIT",
+	v.Plan.Choice = &job.NodeChoice{Class: "amd", Regions: []string{"main"}, ClosedRegions: []job.Note{{Node: "overflow", Text: "is for jobs of more than 32 CPUs, but this job needs 16 CPUs"}}, NodeSet: &job.SetChoice{Request: "ONEOF:FEATURE", From: "--node-set", Priority: "BESTFIT",
 		Sets:   []job.ConsideredSet{{Name: "switchA", Nodes: 4, Capacity: 28, Fits: true}, {Name: "switchB", Nodes: 3, Capacity: 9}, {Name: "switchC", Nodes: 2, Capacity: 16, Fits: true}},
 		Chosen: []string{"switchC"}}}
-	want := `class amd; regions main, not overflow (for jobs of more than 32 CPUs)
+	want := `class amd; regions main, not overflow (it is for jobs of more than 32 CPUs)
 node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
   switchA  4 nodes  28 ranks fit
   switchB  3 nodes  9 ranks fit   too small

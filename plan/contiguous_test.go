@@ -73,7 +73,7 @@ func TestContiguous(t *testing.T) {
 // The error if the job would fit, but not on contiguous nodes.
 func TestRefuseNotContiguous(t *testing.T) {
 	_, err := Make(requestFor(contiguousRequest("first", job.App{N: 16}), withBusyNodes(cluster("c0:4 c1:4 c2:4 c3:4 c4:4 c5:4 c6:4 c7:4"), "c1:4 c5:4")))
-	const text, way = "there are no contiguous nodes for 16 ranks: contiguous nodes have room for at most 12 ranks (c[2-4]), and all nodes together for 24", "leave out --contiguous, so that mpiexec may use nodes that are not contiguous; or wait for other jobs to end: --wait"
+	const text, way = "there are no contiguous nodes for 16 ranks: contiguous nodes have room for at most 12 ranks (c[2-4]), and all nodes together for 24", "leave out --contiguous, so that mpiexec may use nodes that are not contiguous; or use --wait to wait for other jobs to end"
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Text != text || failed.Remedy != way || failed.Permanent {
 		t.Errorf("%v; %s", err, failed.Remedy)

@@ -84,7 +84,7 @@ func reasonText(code, text string) string {
 	if text == notProbed {
 		return "it was " + text
 	}
-	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: ", "region": "region "}[code] + text
+	return map[string]string{"unreachable": "unreachable: ", "not-idle": "not idle: "}[code] + text
 }
 
 // sameMachineNote returns a note saying that several names belong to one machine (rule HOST-8).

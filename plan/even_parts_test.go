@@ -55,7 +55,7 @@ func TestEvenParts(t *testing.T) {
 		{"a CPU in reserve", with(nodesWithGPUs("n1:8"), func(n *job.Node) { n.Reserve = 2 }), one(all(1, 0, 0)), "n1:0-5/", "each rank gets 6 CPUs, which is an equal part of its host; to give each rank fewer CPUs, use --tpp N"},
 		{"a binding that was asked for", nodesWithGPUs("n1:8"), core, "n1:0/ n1:1/", ""},
 		{"not bound", nodesWithGPUs("n1:8"), unpinned, "n1:/ n1:/", ""},
-		{"ranks share CPUs", nodesWithGPUs("n1:2"), home, "n1:0/ n1:1/ n1:0/", "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
+		{"ranks share CPUs", nodesWithGPUs("n1:2"), home, "n1:0/ n1:1/ n1:0/", "3 ranks share 2 CPUs. To hide this message, use --oversubscribe"},
 		{"a restart does not repeat it", nodesWithGPUs("n1:8"), again, "n1:0-3/ n1:4-7/", ""},
 	} {
 		p, err := Make(requestFor(test.req, test.snap))

@@ -42,7 +42,7 @@ func TestGangs(t *testing.T) {
 		}, "this gang needs 25 MB of memory, but the other gangs leave only 20 MB"},
 		{"memory in use", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 2, func(r *job.Request, n *job.Node) {
 			r.Memory, n.Memory = 10<<20, job.Memory{Total: 100 << 20, Available: 25 << 20}
-		}, "--mem-per-rank, beside other gangs, allows 1"},
+		}, "the memory that other gangs leave for --mem-per-rank allows 1"},
 		{"memory that fits", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1)}, 2, func(r *job.Request, n *job.Node) {
 			r.Memory, n.Memory = 10<<20, job.Memory{Total: 100 << 20, Available: 40 << 20}
 		}, "2 [{j 0}] [0][1]"},

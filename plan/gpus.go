@@ -43,7 +43,7 @@ var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) st
 	if w.gpusPerRank <= len(free) {
 		return ""
 	}
-	text := fmt.Sprintf("only %d of %s are free", len(free), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
+	text := fmt.Sprintf("the host has %d of %s free", len(free), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
 	if w.gpusPerRank > 1 {
 		text += ", but each rank needs " + strconv.Itoa(w.gpusPerRank)
 	}

@@ -125,7 +125,7 @@ func TestGPUsNearCPUsThatWereWrittenDown(t *testing.T) {
 		t.Errorf("rank file: %s, %v", cpusAndGPUs(p), err)
 	}
 	req.Apps = appsWithGPUs(2, 3)
-	if _, err := Make(req, snap); err == nil || !strings.Contains(err.Error(), "rank 1 does not fit on n1: -gpus-per-proc 3 allows 1 there") {
+	if _, err := Make(req, snap); err == nil || !strings.Contains(err.Error(), "rank 1 does not fit on n1: -gpus-per-proc 3 allows only 1 rank on this host") {
 		t.Errorf("rank file and too few: %v", err)
 	}
 }
@@ -161,11 +161,11 @@ func TestTooFewGPUs(t *testing.T) {
 			"start fewer ranks, or add hosts; without this option, all ranks share the GPUs", true},
 		{"others have some", nodesWithGPUs("n1:8+0000-012"), job.Request{Apps: appsWithGPUs(2, 1)},
 			"2 ranks do not fit with -gpus-per-proc 1: mpiexec found 1 free GPU on 1 node (n1), which is enough for 1 rank; other jobs use 3",
-			"start fewer ranks, or add hosts; or wait for other jobs to end: --wait", false},
+			"start fewer ranks, or add hosts; or use --wait to wait for other jobs to end", false},
 		{"others have all", nodesWithGPUs("n1:8+00-01"), job.Request{Apps: appsWithGPUs(1, 1)},
-			"no host can take this job now", "use other hosts, or drop some requirements; or wait for other jobs to end: --wait", false},
+			"no host can take this job now", "use other hosts, or drop some requirements; or use --wait to wait for other jobs to end", false},
 		{"CPUs are what is short", few, job.Request{Apps: appsWithGPUs(4, 1)},
-			"4 ranks do not fit: there are free slots for 2 on 1 node (n1)", "start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
+			"4 ranks do not fit: there are free slots for only 2 ranks on 1 node (n1)", "start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe", true},
 	} {
 		_, err := Make(requestFor(test.req, test.snap))
 		var failed *Error

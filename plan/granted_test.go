@@ -23,7 +23,7 @@ func TestGranted(t *testing.T) {
 		{"as many as are wanted", "a:4/4 b:4/4", []int{1, 2}, 6, "a:4 b:2"},
 		{"none on one of them", "a:4/4 b:4/4", []int{0, 2}, 0, "b:2"},
 		{"not counted", "a:4/4 b:4/4", []int{0, 0}, 0, "a:4 b:4"},
-		{"more than there are", "a:2/4 b:4/4", []int{4, 1}, 0, "a:4 b:1; warning: a: 4 slots granted but only 2 CPUs usable"},
+		{"more than there are", "a:2/4 b:4/4", []int{4, 1}, 0, "a:4 b:1; warning: a: the batch system granted 4 slots, but ranks can use only 2 CPUs"},
 	} {
 		snap := cluster(test.cluster)
 		for i := range snap.Nodes {

@@ -85,7 +85,7 @@ func missingForLayout(n *candidate, w *requirement) string {
 		return ""
 	}
 	if n.NoMemBind && l.Mem.Mode != pin.NoMemory && l.Mem.Text != "" {
-		return "the host does not bind memory (bindMem = no)"
+		return "memory binding is switched off on the host (bindMem = no)"
 	}
 	slots := n.slotsInMapOrder(n.CPUMap)
 	if err := n.Topology.CheckLayout(slots, busyForLayout(n, l, w.ignoreOtherJobs), l, n.slotsAreThreads()); err != nil {
@@ -217,21 +217,22 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	if s.layout == nil {
 		return failed
 	}
-	m, by := s.layout.Map, ""
+	m, option := s.layout.Map, ""
 	listed := func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).Bind.CPUList != nil }
 	if k := slices.IndexFunc(a.candidates, listed); k >= 0 {
-		by = bindingSource(&s.candidates[a.candidates[k]], s.req.Layout)
+		option = bindingSource(&s.candidates[a.candidates[k]], s.req.Layout)
 	}
 	if m.Text != "" {
-		by = "--map-by " + m.Text
+		option = "--map-by " + m.Text
 	}
-	if by == "" {
+	if option == "" {
 		return failed
 	}
-	failed.Text = fmt.Sprintf("%d ranks%s do not fit: %s allows %d on %s (%s)",
-		n, a.describeThreads(), by, a.freeCapacity(), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
-	if m.PerObject > 0 {
-		failed.Remedy = fmt.Sprintf("lower -n to %d or raise the count %d in ppr, or share CPUs with --oversubscribe", a.freeCapacity(), m.PerObject)
+	capacity := a.freeCapacity()
+	failed.Text = fmt.Sprintf("%s: %s allows only %s on %s (%s)",
+		s.describeExcess(a, n), option, text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	if number := m.PerObject; number > 0 {
+		failed.Remedy = fmt.Sprintf("lower -n to %d, increase the %d in --map-by %s, or share CPUs with --oversubscribe", capacity, number, m.Text)
 	}
 	return failed
 }
@@ -245,8 +246,9 @@ func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	}
 	binder := pin.NewBinder(n.Topology, l.slots[i], pin.FreeSlots(l.slots[i], busyForLayout(n, layout, s.ignoresOtherJobs())), layout, n.slotsAreThreads())
 	if layout.Bind.PutsRanksOnSameCPU(len(ranks)) && !s.userAllowsSharing() {
-		return &Error{Code: CodeNotEnough, Permanent: true, Remedy: "give a CPU set for each rank of a node, or share CPUs with --oversubscribe",
-			Text: fmt.Sprintf("%s gives the %d ranks on %s the same CPUs", bindingSource(n, l.Layout), len(ranks), n.Name)}
+		option := bindingSource(n, l.Layout)
+		return &Error{Code: CodeNotEnough, Permanent: true, Remedy: "give each rank of a node its own set of CPUs, or share CPUs with --oversubscribe",
+			Text: fmt.Sprintf("%s binds all %d ranks on %s to the same CPUs", option, len(ranks), n.Name)}
 	}
 	for k := range ranks {
 		s.bindRank(n, &ranks[k], binder.Bind(k, l.takenByRank[ranks[k].Rank].Slots))
@@ -268,9 +270,9 @@ func (s *placement) refuseOverload() *Error {
 			continue
 		}
 		if bind := layoutFor(n, l.Layout).Bind; shared && bind.Text != "" && !bind.None && !bind.Overload {
-			by := bindingSource(n, l.Layout)
-			return &Error{Code: CodeNotEnough, Permanent: true, Text: by + " would bind several ranks to the same CPUs",
-				Remedy: fmt.Sprintf("write %s:overload-allowed, or start fewer ranks", by)}
+			option := bindingSource(n, l.Layout)
+			return &Error{Code: CodeNotEnough, Permanent: true, Text: option + " would bind several ranks to the same CPUs",
+				Remedy: fmt.Sprintf("write %s:overload-allowed, or start fewer ranks", option)}
 		}
 	}
 	return nil

@@ -249,7 +249,7 @@ func TestMemory(t *testing.T) {
 		{"interleave", false, "interleave [0 1] [0 1]"},
 		{"bind:1", false, " [1] [1]"},
 		{"bind:2", false, "the host has no NUMA node 2; it has 0-1"},
-		{"local", true, "the host does not bind memory (bindMem = no)"},
+		{"local", true, "memory binding is switched off on the host (bindMem = no)"},
 		{"none", true, " [] []"},
 	} {
 		req, snap := requestFor(layoutRequest(t, 2, "", "", ""), capturedNodes(t, "xeon-32"))

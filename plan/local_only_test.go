@@ -36,8 +36,8 @@ func TestLocalOnly(t *testing.T) {
 		want          string // CPUs of the ranks, "-" for an unbound rank; or the code of an error
 		text          string // end of the notice, or part of the error
 	}{
-		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
-		{"each wants more than there is", "a:2", nil, 2, 4, none, "0-1 0-1", "2 ranks share 2 CPUs; each needs 4. To silence this: --oversubscribe"},
+		{"more ranks than CPUs", "a:2", nil, 3, 1, none, "0 1 0", "3 ranks share 2 CPUs. To hide this message, use --oversubscribe"},
+		{"each wants more than there is", "a:2", nil, 2, 4, none, "0-1 0-1", "2 ranks share 2 CPUs; each needs 4. To hide this message, use --oversubscribe"},
 		{"two jobs", "a:2", []int{0, 1}, 2, 1, none, "- -", all},
 		{"two jobs, one CPU is free", "a:2", []int{0}, 2, 1, none, "1 1", rest},
 		{"what is free is enough", "a:2", []int{0}, 1, 1, none, "1", ""},
@@ -45,20 +45,20 @@ func TestLocalOnly(t *testing.T) {
 		{"counted", "a:2/4", nil, 4, 1, none, "0 1 0 1", ""},
 		{"counted, two jobs", "a:2/4", []int{0, 1}, 4, 1, none, "- - - -", all},
 		{"counted, one CPU is free", "a:2/2", []int{0}, 2, 1, none, "1 1", rest},
-		{"more than was counted", "a:2/2", nil, 3, 1, none, CodeNotEnough, "there are free slots for 2 on 1 node (a)"},
-		{"more than was counted, two jobs", "a:2/2", []int{0, 1}, 3, 1, none, CodeNotEnough, "there are free slots for 0 on 1 node (a)"},
-		{"overbooked", "a:2", nil, 3, 1, over, "0 1 0", "3 ranks share the 2 CPUs of this machine; overbooking does not keep other jobs away here"},
-		{"overbooked, two jobs", "a:2", []int{0, 1}, 3, 1, over, "- - -", all + "; overbooking does not keep other jobs away here"},
-		{"overbooked beyond what was counted", "a:2/2", []int{0}, 3, 1, over, "1 1 1", rest + "; overbooking does not keep other jobs away here"},
+		{"more than was counted", "a:2/2", nil, 3, 1, none, CodeNotEnough, "there are free slots for only 2 ranks on 1 node (a)"},
+		{"more than was counted, two jobs", "a:2/2", []int{0, 1}, 3, 1, none, CodeNotEnough, "there are free slots for only 0 ranks on 1 node (a)"},
+		{"overbooked", "a:2", nil, 3, 1, over, "0 1 0", "3 ranks share the 2 CPUs of this machine; on this machine, --overbook does not keep other jobs away"},
+		{"overbooked, two jobs", "a:2", []int{0, 1}, 3, 1, over, "- - -", all + "; on this machine, --overbook does not keep other jobs away"},
+		{"overbooked beyond what was counted", "a:2/2", []int{0}, 3, 1, over, "1 1 1", rest + "; on this machine, --overbook does not keep other jobs away"},
 		{"forbidden", "a:2", nil, 3, 1, forbid, CodeNotEnough, "3 ranks do not fit"},
 		{"forbidden, two jobs", "a:2", []int{0, 1}, 1, 1, forbid, CodeNoNodes, "no host can take this job now"},
 		{"waits for all", "a:2", []int{0, 1}, 1, 1, wait, CodeNoNodes, "no host can take this job now"},
 		{"waits for enough", "a:2", []int{0}, 2, 1, wait, CodeNotEnough, "2 ranks do not fit"},
 		{"waits for enough that was counted", "a:2/2", []int{0}, 2, 1, wait, CodeNotEnough, "2 ranks do not fit"},
-		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "To silence this: --oversubscribe"},
+		{"waits not for what will never be", "a:2", nil, 3, 1, wait, "0 1 0", "To hide this message, use --oversubscribe"},
 		{"by a layout", "a:2", []int{0, 1}, 2, 1, layout("core"), "- -", all},
-		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
-		{"one on each core, counted", "a:2/3", nil, 3, 1, layout("ppr:1:core"), CodeNotEnough, "allows 2"},
+		{"one on each core", "a:2", nil, 3, 1, layout("ppr:1:core"), "0 1 0", "3 ranks share 2 CPUs. To hide this message, use --oversubscribe"},
+		{"one on each core, counted", "a:2/3", nil, 3, 1, layout("ppr:1:core"), CodeNotEnough, "allows only 2 ranks"},
 		{"CPUs by their numbers", "a:2", []int{0}, 1, 1, bound("user:0"), "0", "1 rank shares the 2 CPUs of this machine with other jobs"},
 	} {
 		snap := cluster(test.cluster)
@@ -108,7 +108,7 @@ func TestRankFileLocalOnly(t *testing.T) {
 		want       string
 	}{
 		{"another job's", []job.FixedPlacement{at(0), at(1)}, "0 1"},
-		{"the same twice", []job.FixedPlacement{at(1), at(1)}, "ranks 0 and 1 both have CPU 1 of a in their placement"},
+		{"the same twice", []job.FixedPlacement{at(1), at(1)}, "the rank file gives CPU 1 of a to both rank 0 and rank 1"},
 		{"no CPU was said", []job.FixedPlacement{{}, {}}, "1 1"},
 	} {
 		snap := cluster("a:2")

@@ -13,7 +13,7 @@ import (
 
 // Without -n each host that the user named gets ranks, or the job is refused, also if a host is busy.
 func TestNamedHostsAllRun(t *testing.T) {
-	refusal := "without -n every host must take a rank, but there is no room on b now"
+	refusal := "without -n, each host must get a rank, but there is no room on b now"
 	for name, test := range map[string]struct {
 		app    job.App
 		change func(*job.Request)
@@ -127,14 +127,14 @@ func TestWrittenSlotsAllRun(t *testing.T) {
 		change func(*job.Request)
 		want   string
 	}{
-		"busy":            {"a:2/2 b:2/2", func(*job.Request) {}, "4 ranks do not fit: there are free slots for 3 on 2 nodes (a,b)"},
+		"busy":            {"a:2/2 b:2/2", func(*job.Request) {}, "4 ranks do not fit: there are free slots for only 3 ranks on 2 nodes (a,b)"},
 		"--oversubscribe": {"a:2/2 b:2/2", func(r *job.Request) { r.Oversubscribe = true }, "a1 a0 b0 b1"},
 		"--skip":          {"a:2/2 b:2/2", func(r *job.Request) { r.SkipUnreachable = true }, "a1 b0 b1"},
 		"candidates":      {"a:2/2 b:2/2", func(r *job.Request) { r.AllHosts = false }, "a1 b0 b1"},
 		"no slots":        {"a:2 b:2", func(*job.Request) {}, "a1 b0 b1"},
-		"max_slots":       {"a:2/2 b:2/2", func(r *job.Request) { r.Nodes[1].MaxSlots = 1 }, "3 ranks do not fit: there are free slots for 2 on 2 nodes (a,b), where max_slots of the host file allows 1 on b"},
+		"max_slots":       {"a:2/2 b:2/2", func(r *job.Request) { r.Nodes[1].MaxSlots = 1 }, "3 ranks do not fit: there are free slots for only 2 ranks on 2 nodes (a,b), where max_slots of the host file allows 1 on b"},
 		"this machine":    {"a:2/4", func(r *job.Request) { r.AllHosts, r.LocalOnly = false, true }, "a1 a1 a1 a1"},
-		"--wait here":     {"a:2/2", func(r *job.Request) { r.AllHosts, r.LocalOnly, r.Wait = false, true, true }, "2 ranks do not fit: there are free slots for 1 on 1 node (a)"},
+		"--wait here":     {"a:2/2", func(r *job.Request) { r.AllHosts, r.LocalOnly, r.Wait = false, true, true }, "2 ranks do not fit: there are free slots for only 1 rank on 1 node (a)"},
 	} {
 		snap := cluster(test.nodes)
 		snap.Nodes[0].Occupancy = job.Occupancy{Ranks: 1, BoundRanks: 1, BusyCPUs: []int{0}, SharedCPUs: []int{0}}

@@ -115,7 +115,7 @@ func TestSharedCPUsNoteWithOtherJobs(t *testing.T) {
 		busy  []int
 		want  string
 	}{
-		{3, nil, "3 ranks share 2 CPUs. To silence this: --oversubscribe"},
+		{3, nil, "3 ranks share 2 CPUs. To hide this message, use --oversubscribe"},
 		{3, []int{0}, "3 ranks share 1 of 2 CPUs; other jobs use the rest"},
 		{1, []int{0, 1}, "1 rank shares 2 CPUs with other jobs; no CPU is free"},
 		{1, []int{0}, ""},
@@ -139,7 +139,7 @@ func TestRefusalWithOtherJobs(t *testing.T) {
 	snap.Nodes[0].BusyCPUs, snap.Nodes[0].Ranks, snap.Nodes[0].BoundRanks = []int{0}, 1, 1
 	_, err := Make(requestFor(job.Request{Apps: []job.App{{N: 2}}}, snap))
 	var failed *Error
-	if want := "start fewer ranks, or add hosts; or wait for other jobs to end: --wait"; !errors.As(err, &failed) || failed.Remedy != want {
+	if want := "start fewer ranks, or add hosts; or use --wait to wait for other jobs to end"; !errors.As(err, &failed) || failed.Remedy != want {
 		t.Errorf("%v, %q; want %q", err, failed.Remedy, want)
 	}
 }

@@ -251,10 +251,10 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, limitName string) 
 		tighten(int(n.Memory.Available/size)-s.ranksOn[i], "--mem-per-rank")
 	}
 	if left, known := n.gangMemoryLeft(); known && s.req.Gang && s.req.Memory > 0 {
-		tighten(int(left/s.req.Memory)-s.ranksOn[i], "--mem-per-rank, beside other gangs,")
+		tighten(int(left/s.req.Memory)-s.ranksOn[i], "the memory that other gangs leave for --mem-per-rank")
 	}
 	if s.req.HugePages == job.HugePagesRequired && n.Memory.HugePages.Probed {
-		tighten(int(n.Memory.HugePages.Capacity(s.req.Memory))-s.ranksOn[i], "--mem-per-rank, in huge pages,")
+		tighten(int(n.Memory.HugePages.Capacity(s.req.Memory))-s.ranksOn[i], "the number of huge pages for --mem-per-rank")
 	}
 	if app.NUMA.IsSet() && s.layout != nil && s.layout.slotPools[i] != nil {
 		tighten(s.layout.slotPools[i].Capacity(max(1, app.CPUsPerRank), 1), app.NUMA.Option())

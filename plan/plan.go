@@ -103,7 +103,7 @@ func (s *placement) overgrantedNotes() (notes []job.Note) {
 		n := &s.candidates[i]
 		if cpus := n.CPUs(); s.ranksOn[i] > 0 && len(n.Topology.Cores) > 0 && n.Slots > cpus {
 			notes = append(notes, job.Note{Code: "granted", Node: n.Name, ID: n.ID,
-				Text: fmt.Sprintf("warning: %s: %s granted but only %s usable", n.Name, text.Count(n.Slots, "slot"), text.Count(cpus, "CPU"))})
+				Text: fmt.Sprintf("warning: %s: the batch system granted %s, but ranks can use only %s", n.Name, text.Count(n.Slots, "slot"), text.Count(cpus, "CPU"))})
 		}
 	}
 	return notes
@@ -129,9 +129,9 @@ func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook &&
 // which these ranks share CPUs (rule PLACE-4).
 func (s *placement) sharedCPUsNote() job.Note {
 	node, ranks := s.candidates[0], len(s.assigned)
-	n := text.Count(ranks, "rank") + " share"
+	ranksShare := text.Count(ranks, "rank") + " share"
 	if ranks == 1 {
-		n += "s"
+		ranksShare += "s"
 	}
 	why := describeConfinement(node.Node, s.req.Reserve)
 	if why != "" {
@@ -141,25 +141,25 @@ func (s *placement) sharedCPUsNote() job.Note {
 	if s.req.Oversubscribe && len(node.busy) == 0 && len(s.candidates) == 1 {
 		return job.Note{} // the user asked for it, and no other job is affected
 	}
-	notice := fmt.Sprintf("%s the %s of this machine%s", n, text.Count(cpus, "CPU"), why)
+	notice := fmt.Sprintf("%s the %s of this machine%s", ranksShare, text.Count(cpus, "CPU"), why)
 	switch left := cpus - len(node.busy); {
 	case len(s.candidates) > 1:
-		notice = fmt.Sprintf("%s the CPUs of this machine, which is used as %d nodes", n, len(s.candidates))
+		notice = fmt.Sprintf("%s the CPUs of this machine, which mpiexec uses as %s", ranksShare, text.Count(len(s.candidates), "node"))
 	case len(node.busy) == 0 && !s.req.Overbook:
 		if each := s.maxThreads; each > 1 {
 			why = fmt.Sprintf("%s; each needs %d", why, each)
 		}
-		notice = fmt.Sprintf("%s %s%s. To silence this: --oversubscribe", n, text.Count(cpus, "CPU"), why)
+		notice = fmt.Sprintf("%s %s%s. To hide this message, use --oversubscribe", ranksShare, text.Count(cpus, "CPU"), why)
 	case len(node.busy) == 0:
 	case s.hasFixedCPUs() || s.req.Layout.NamesCPUs():
-		notice += " with other jobs"
+		notice = fmt.Sprintf("%s the %s of this machine%s with other jobs", ranksShare, text.Count(cpus, "CPU"), why)
 	case left == 0:
-		notice = fmt.Sprintf("%s %s%s with other jobs; no CPU is free", n, text.Count(cpus, "CPU"), why)
+		notice = fmt.Sprintf("%s %s%s with other jobs; no CPU is free", ranksShare, text.Count(cpus, "CPU"), why)
 	default:
-		notice = fmt.Sprintf("%s %d of %s%s; other jobs use the rest", n, left, text.Count(cpus, "CPU"), why)
+		notice = fmt.Sprintf("%s %d of %s%s; other jobs use the rest", ranksShare, left, text.Count(cpus, "CPU"), why)
 	}
 	if s.req.Overbook {
-		notice += "; overbooking does not keep other jobs away here"
+		notice += "; on this machine, --overbook does not keep other jobs away"
 	}
 	return job.Note{Code: CodeOverbook, Text: notice}
 }

@@ -80,14 +80,14 @@ func TestMake(t *testing.T) {
 		{"no -n with -ppn", "a:4 b:4", job.Request{Apps: ppn(2, 0)}, "a a b b", ""},
 		{"slots written down replace the CPUs", "a:2/3 b:2/1", job.Request{Apps: apps(4)}, "a a a b", ""},
 		{"-ppn", "a:4 b:4", job.Request{Apps: ppn(2, 3)}, "a a b", ""},
-		{"too many", "a:2 b:2", job.Request{Apps: apps(5)}, "error not-enough-cpus", "5 ranks do not fit: there are free slots for 4 on 2 nodes (a,b)"},
+		{"too many", "a:2 b:2", job.Request{Apps: apps(5)}, "error not-enough-cpus", "5 ranks do not fit: there are free slots for only 4 ranks on 2 nodes (a,b)"},
 		{"a mask leaves too little", "a:1-3 b:2 c:1-3", job.Request{Apps: apps(5)}, "error not-enough-cpus",
-			"slots for 4 on 3 nodes (a,b,c); on a,c the CPU mask or cpuset leaves 1 of 4 cores"},
+			"slots for only 4 ranks on 3 nodes (a,b,c); on a,c the CPU mask or cpuset leaves 1 of 4 cores"},
 		{"a mask leaves too few for one", "a:1-3", job.Request{Apps: []job.App{{N: 1, RankNeeds: job.RankNeeds{CPUsPerRank: 2}}}}, "error no-candidates", ""},
-		{"a mask does not matter to slots written down", "a:1-3/2", job.Request{Apps: apps(3)}, "error not-enough-cpus", "2 on 1 node (a)"},
+		{"a mask does not matter to slots written down", "a:1-3/2", job.Request{Apps: apps(3)}, "error not-enough-cpus", "2 ranks on 1 node (a)"},
 		{"a try-out under a mask", "a:1-1", job.Request{Apps: apps(2), LocalOnly: true}, "a a",
-			"2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of 2 cores). To silence"},
-		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 allows 4"},
+			"2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of 2 cores). To hide"},
+		{"-ppn is too small", "a:4 b:4", job.Request{Apps: ppn(2, 5)}, "error not-enough-cpus", "-ppn 2 allows only 4"},
 		{"overbooked by slots", "a:4 b:2", job.Request{Apps: apps(9), Placement: over}, "a a a a a a b b b", ""},
 		{"largest remainder", "a:4 b:2", job.Request{Apps: apps(7), Placement: over}, "a a a a a b b", ""},
 		{"overbooked within -ppn", "a:1 b:4", job.Request{Apps: ppn(4, 6), Placement: over}, "a a b b b b", ""},
@@ -180,17 +180,17 @@ func TestRefusalsNameTheCause(t *testing.T) {
 		want   string
 	}{
 		{"a limit below the free slots", func(r *job.Request) {},
-			"7 ranks do not fit: there are free slots for 6 on 2 nodes (a,b), where maxproc of the cluster file allows 2 on b; start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
+			"7 ranks do not fit: there are free slots for only 6 ranks on 2 nodes (a,b), where maxproc of the cluster file allows 2 on b; start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 		{"overbooking against a limit", func(r *job.Request) { r.Overbook, r.Nodes = true, r.Nodes[1:] },
-			"7 ranks do not fit: maxproc of the cluster file allows 2 on 1 node (b); raise the limit, or add hosts"},
+			"7 ranks do not fit: maxproc of the cluster file allows only 2 ranks on 1 node (b); raise this limit, or add hosts"},
 		{"overbooking forbidden", func(r *job.Request) { r.NoOversubscribe, r.Nodes = true, r.Nodes[:1] },
-			"7 ranks do not fit: there are free slots for 4 on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or use --oversubscribe instead of --nooversubscribe"},
+			"7 ranks do not fit: there are free slots for only 4 ranks on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or use --oversubscribe instead of --nooversubscribe"},
 		{"slots that were written down", func(r *job.Request) { r.Nodes = r.Nodes[:1]; r.Nodes[0].Slots = 3 },
-			"7 ranks do not fit: there are free slots for 3 on 1 node (a); start fewer ranks, add hosts, give more slots (HOST:N), or share CPUs with --oversubscribe"},
+			"7 ranks do not fit: there are free slots for only 3 ranks on 1 node (a); start fewer ranks, add hosts, give more slots (HOST:N), or share CPUs with --oversubscribe"},
 		{"the second of two apps", func(r *job.Request) {
 			r.Apps = append([]job.App{{N: 1, Argv: []string{"x"}}}, job.App{N: 1, Argv: []string{"./y"}, RankNeeds: job.RankNeeds{CPUsPerRank: 4, CPUsPerRankOrigin: "--tpp"}})
 			r.Nodes = r.Nodes[:1]
-		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for 0 on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
+		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for only 0 ranks on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 	}
 	for _, test := range tests {
 		req := nodes()

@@ -7,6 +7,7 @@ import (
 	"remshell/hostlist"
 	"remshell/job"
 	"remshell/pin"
+	"remshell/text"
 )
 
 // This file places ranks by a rank file or -rankmap (cli.md 4.3). A rank runs where the file says, or
@@ -49,17 +50,18 @@ func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	i := s.candidateOf[fixed.Node]
 	n, app := &s.candidates[i], s.req.Apps[a]
 	width := max(1, app.CPUsPerRank)
-	switch limit, by := s.rankLimit(i, app); {
+	switch limit, limitName := s.rankLimit(i, app); {
 	case !allowed[i]:
 		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: its program may use only %s", rank, n.Name, hostlist.FoldBrief(app.Hosts))
 	case !usable[i]:
 		w := requirementOf(s.req, app)
 		code, detail := dropReason(n, &w)
-		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reasonText(code, detail))
+		reason := reasonText(code, detail)
+		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reason)
 	case limit <= 0:
-		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: %s allows %d there", rank, n.Name, by, s.ranksOn[i])
+		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: %s allows only %s on this host", rank, n.Name, limitName, text.Count(s.ranksOn[i], "rank"))
 	case app.PerNode > 0 && s.fixedRanksOn[[2]int{a, i}] >= app.PerNode:
-		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: -ppn allows %d there", rank, n.Name, app.PerNode)
+		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: -ppn allows only %s on this host", rank, n.Name, text.Count(app.PerNode, "rank"))
 	case fixed.Picks != nil:
 		width = 1
 		if err := s.takeFixedCPUs(rank, i); err != nil {
@@ -83,9 +85,9 @@ func (s *placement) allowSharing(fixed *job.FixedPlacement, n *candidate, text s
 	allowed := s.req.Overbook || s.req.ShareOwnCPUs || s.req.LocalOnly && fixed.Picks == nil && n.Slots == 0
 	if n.NoOverbook || s.req.NoOversubscribe || !allowed {
 		e := refuseFixedPlacement(fixed, CodeNotEnough, "%s", text)
-		e.Remedy = "place it elsewhere, or share CPUs with --oversubscribe"
+		e.Remedy = "place the rank elsewhere, or share CPUs with --oversubscribe"
 		if n.NoOverbook {
-			e.Remedy = "place it elsewhere; this node does not allow overbooking"
+			e.Remedy = "place the rank elsewhere; on this node, ranks may not share CPUs"
 		}
 		return e
 	}
@@ -111,7 +113,7 @@ func (s *placement) takeFixedCPUs(rank, i int) *Error {
 			return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: CPU %d of %s is in use by another job", rank, cpu, n.Name)
 		}
 		if other, taken := owners.rankOfCPU[cpu]; taken {
-			if err := s.allowSharing(fixed, n, fmt.Sprintf("ranks %d and %d both have CPU %d of %s in their placement", other, rank, cpu, n.Name)); err != nil {
+			if err := s.allowSharing(fixed, n, fmt.Sprintf("the rank file gives CPU %d of %s to both rank %d and rank %d", cpu, n.Name, other, rank)); err != nil {
 				return err
 			}
 		}

@@ -48,12 +48,12 @@ func TestFixed(t *testing.T) {
 		{"too wide", "a:4", "a a", job.Placement{}, []job.App{{N: 2, RankNeeds: job.RankNeeds{CPUsPerRank: 3}}},
 			"ranks:2:1: rank 1 finds no free slot on a (free slots: 4)"},
 		{"a CPU that is not there", "a:4 b:2", "a/0 b/2", job.Placement{}, nil, "ranks:2:1: rank 1: b: the host has no slot 2; it has 0-1"},
-		{"the same CPU", "a:4", "a/0-1 a/1", job.Placement{}, nil, "ranks:2:1: ranks 0 and 1 both have CPU 1 of a in their placement"},
+		{"the same CPU", "a:4", "a/0-1 a/1", job.Placement{}, nil, "ranks:2:1: the rank file gives CPU 1 of a to both rank 0 and rank 1"},
 		{"the same CPU, and it is welcome", "a:4", "a/0-1 a/1", over, nil, "a:0,1 a:1"},
 		{"a full node", "a:1 b:1", "a a", job.Placement{}, nil, "ranks:2:1: rank 1 finds no free slot on a (free slots: 1)"},
 		{"a full node, and it is welcome", "a:1 b:1", "a a", over, nil, "a:0 a:0"},
 		{"a limit", "a:4 b:4", "a/0 b/0 a/1", job.Placement{}, []job.App{{N: 3, RankNeeds: job.RankNeeds{PerNode: 1}}},
-			"ranks:3:1: rank 2 does not fit on a: -ppn allows 1 there"},
+			"ranks:3:1: rank 2 does not fit on a: -ppn allows only 1 rank on this host"},
 		{"without a place", "a:4", "a/0", job.Placement{}, []job.App{{N: 2}}, "the rank file does not place rank 1"},
 	}
 	for _, test := range tests {
@@ -104,7 +104,7 @@ func TestFixedUnavailable(t *testing.T) {
 		snap.Nodes[2].ExclusivelyHeld = true
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+placement) || failed.Hint() != "wait for other jobs to end: --wait" {
+		if !errors.As(err, &failed) || failed.Text != want || failed.Permanent || !strings.Contains(err.Error(), "\n  1 | "+placement) || failed.Hint() != "use --wait to wait for other jobs to end" {
 			t.Errorf("%s: %v; want %s", placement, err, want)
 		}
 	}

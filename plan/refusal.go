@@ -24,7 +24,7 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossib
 		return failed
 	}
 	if snap.Ahead > 0 {
-		failed = &Error{Code: CodeQueueBusy, Text: fmt.Sprintf("%s waiting in the queue before this one", text.Count(snap.Ahead, "request"))}
+		failed = &Error{Code: CodeQueueBusy, Text: fmt.Sprintf("this job must wait for %s in the queue", text.Count(snap.Ahead, "request"))}
 	}
 	if failed == nil {
 		return nil
@@ -33,8 +33,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossib
 		failed.QueuePosition = snap.Ahead + 1
 	} else if strings.Contains(failed.Remedy, "--wait") {
 		return failed
-	} else if failed.Remedy += "; or wait for other jobs to end: --wait"; failed.Remedy[0] == ';' {
-		failed.Remedy = "wait for other jobs to end: --wait"
+	} else if failed.Remedy += "; or use --wait to wait for other jobs to end"; failed.Remedy[0] == ';' {
+		failed.Remedy = "use --wait to wait for other jobs to end"
 	}
 	return failed
 }
@@ -47,23 +47,22 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 		return failed
 	}
 	s := &p.candidates[0]
-	idle := ""
-	if s.Idle {
-		idle = ", but no process of that job runs"
-	}
+	user, since := s.TopUser, s.Since.Format(time.TimeOnly)
 	failed.textNamesRejected = true
-	failed.Text = fmt.Sprintf("%s: all %s are in use by jobs of %s (since %s%s)", s.Name, text.Count(s.SlotCount(), "CPU"),
-		s.TopUser, s.Since.Format(time.TimeOnly), idle)
+	failed.Text = fmt.Sprintf("%s: jobs of %s have used all %s since %s", s.Name, user, text.Count(s.SlotCount(), "CPU"), since)
+	if s.Idle {
+		failed.Text += ", but no process of these jobs runs"
+	}
 	switch {
-	case s.TopUser != p.req.User.Name:
-		failed.Remedy = fmt.Sprintf("ask %s or an administrator (mpiexec --evict %s %s)", s.TopUser, s.TopJob, s.Name)
+	case user != p.req.User.Name:
+		failed.Remedy = fmt.Sprintf("ask %s or an administrator to free the CPUs (mpiexec --evict %s %s)", user, s.TopJob, s.Name)
 	case s.Idle:
 		failed.Remedy = fmt.Sprintf("remove the claims of that job: mpiexec --evict %s %s", s.TopJob, s.Name)
 	default:
 		failed.Remedy = fmt.Sprintf("end one of your jobs: mpiexec --end %s %s", s.TopJob, s.Name)
 	}
 	if !p.req.Wait {
-		failed.Remedy += ", or wait with --wait"
+		failed.Remedy += ", or use --wait to wait for other jobs to end"
 	}
 	return failed
 }
@@ -84,7 +83,7 @@ func (p problem) undrainHint(rejected []job.Note) string {
 	case len(drained) > maxNamed:
 		drained = []string{"root@HOST"}
 	}
-	return "; or, as root there: mpijob undrain " + strings.Join(drained, " ")
+	return "; or let root end the draining: mpijob undrain " + strings.Join(drained, " ")
 }
 
 // refuseTooFewNodes returns an error if mpiexec can connect to fewer nodes than --min-nodes requires. Otherwise it
@@ -115,13 +114,9 @@ func refuseNoNode(app job.App, alone bool) *Error {
 // refuseSharedNodes returns the error for an app that gets no node because of --no-share-hosts, since earlier apps
 // use all nodes that the app could use.
 func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
-	failed := &Error{Code: CodeNoNodes, Remedy: "add hosts, or let app contexts share them: --share-hosts"}
-	if there := len(usable.candidates); apps > there {
-		verb := "are"
-		if there == 1 {
-			verb = "is"
-		}
-		failed.Text = fmt.Sprintf("--no-share-hosts: %d app contexts need %d hosts, but there %s %d", apps, apps, verb, there)
+	failed := &Error{Code: CodeNoNodes, Remedy: "add hosts, or let app contexts share hosts with --share-hosts"}
+	if available := len(usable.candidates); apps > available {
+		failed.Text = fmt.Sprintf("--no-share-hosts: %d app contexts need %d hosts, but mpiexec can use only %d", apps, apps, available)
 		return failed
 	}
 	failed.Text = fmt.Sprintf("--no-share-hosts: other app contexts use all hosts that are allowed for %s: %s",
@@ -132,37 +127,38 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 // refuseTooFewSlots returns the error saying that there are too few slots (rule PLACE-4). The error also says how many
 // ranks fit, and what the user can do.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
-	capacity, where := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	capacity, nodes := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	excess := s.describeExcess(a, n)
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
-		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows %d on %s",
-			s.describeExcess(a, n), most, capacity, where), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
+		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows only %s on %s",
+			excess, most, text.Count(capacity, "rank"), nodes), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
 	}
-	text := fmt.Sprintf("%s: there are free slots for %d on %s", s.describeExcess(a, n), capacity, where)
+	failed := fmt.Sprintf("%s: there are free slots for only %s on %s", excess, text.Count(capacity, "rank"), nodes)
 	causes := s.describeLimits(a)
 	if causes != "" {
-		text += ", where " + causes
+		failed += ", where " + causes
 	}
-	text += s.describeConfinements(a.candidates)
-	slots, share := "give slots (HOST:N)", "share CPUs with --oversubscribe"
+	failed += s.describeConfinements(a.candidates)
+	giveSlots, shareCPUs := "give slots (HOST:N)", "share CPUs with --oversubscribe"
 	if slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots > 0 }) {
-		slots = "give more slots (HOST:N)"
+		giveSlots = "give more slots (HOST:N)"
 	}
 	switch {
 	case isContiguous(s.req):
-		share = "leave out --contiguous and share CPUs with --oversubscribe"
+		shareCPUs = "leave out --contiguous and share CPUs with --oversubscribe"
 	case s.req.NoOversubscribe && s.req.LocalOnly:
-		share = "leave out --nooversubscribe"
+		shareCPUs = "leave out --nooversubscribe"
 	case s.req.NoOversubscribe:
-		share = "use --oversubscribe instead of --nooversubscribe"
+		shareCPUs = "use --oversubscribe instead of --nooversubscribe"
 	}
-	remedy := "start fewer ranks, add hosts, " + slots + ", or " + share
+	remedy := "start fewer ranks, add hosts, " + giveSlots + ", or " + shareCPUs
 	switch {
 	case causes != "" && sum(s.rankBounds(a, n)) < n:
-		remedy = "start fewer ranks, add hosts, or raise the limit" // sharing CPUs does not lift a limit
+		remedy = "start fewer ranks, add hosts, or raise this limit" // sharing CPUs does not lift a limit
 	case slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Ranks > 0 }):
 		remedy = "start fewer ranks, or add hosts" // other jobs use the CPUs
 	}
-	return &Error{Code: CodeNotEnough, Text: text, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
+	return &Error{Code: CodeNotEnough, Text: failed, WantedRanks: n, FreeRanks: capacity, Remedy: remedy}
 }
 
 // refuseSoft returns the error saying that there is not enough room even for the smallest number of ranks that -soft
@@ -171,7 +167,7 @@ func (s *placement) refuseSoft(a *eligibleNodes) *Error {
 	least := a.app.Soft[len(a.app.Soft)-1]
 	failed := s.refuseTooFewSlots(a, least)
 	if len(a.app.Soft) > 1 {
-		failed.Text = fmt.Sprintf("even the smallest number of -soft %s is too large: %s", listNumbers(a.app.Soft), failed.Text)
+		failed.Text = fmt.Sprintf("-soft allows %s, but even %s", listNumbers(a.app.Soft), failed.Text)
 	}
 	return failed
 }
@@ -193,14 +189,15 @@ func listNumbers(descending []int) string {
 // describeExcess returns a phrase that says how many ranks do not fit. If the job has several apps, it names the
 // program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
-	text := text.Count(n, "rank")
+	ranks := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
-		text += " (" + a.app.Argv[0] + ")"
+		ranks += " (" + a.app.Argv[0] + ")"
 	}
+	ranks += a.describeThreads()
 	if n == 1 {
-		return text + a.describeThreads() + " does not fit"
+		return ranks + " does not fit"
 	}
-	return text + a.describeThreads() + " do not fit"
+	return ranks + " do not fit"
 }
 
 // describeLimits returns a phrase about limits, other than CPUs, on the numbers of ranks on candidates, such as
@@ -230,9 +227,9 @@ func (a *eligibleNodes) describeThreads() string {
 	case a.app.CPUsPerRank <= 1:
 		return ""
 	case a.app.CPUsPerRankOrigin == "":
-		return fmt.Sprintf(" of %d CPUs each", a.app.CPUsPerRank)
+		return " of " + text.Count(a.app.CPUsPerRank, "CPU") + " each"
 	}
-	return fmt.Sprintf(" of %d CPUs each (%s)", a.app.CPUsPerRank, a.app.CPUsPerRankOrigin)
+	return " of " + text.Count(a.app.CPUsPerRank, "CPU") + " each (" + a.app.CPUsPerRankOrigin + ")"
 }
 
 // refuseByLimits returns the error saying that limits other than CPUs allow fewer than n ranks. allowed is the number
@@ -247,12 +244,12 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 	}
 	slices.Sort(by)
 	by = slices.DeleteFunc(slices.Compact(by), func(text string) bool { return text == "" })
-	verb := "allows"
+	excess, limits, allow := s.describeExcess(a, n), strings.Join(by, " and "), "allows"
 	if len(by) != 1 {
-		verb = "allow"
+		allow = "allow"
 	}
-	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s %d on %s (%s)", s.describeExcess(a, n), strings.Join(by, " and "),
-		verb, allowed, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise the limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
+	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s only %s on %s (%s)", excess, limits, allow, text.Count(allowed, "rank"),
+		text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise this limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
 }
 
 // describeConfinement returns a phrase that says why ranks cannot use some cores of a node, for example because mpiexec

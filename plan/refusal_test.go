@@ -17,7 +17,7 @@ func TestTooFewNodesThatAreInUse(t *testing.T) {
 	n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}, TopUser: "eve", TopJob: "eve-1"}
 	req := job.Request{Nodes: []job.NodeDef{def}, Apps: []job.App{{N: 1}}}
 	for least, want := range map[int]string{
-		0: "a: all 1 CPU are in use by jobs of eve",
+		0: "a: jobs of eve have used all 1 CPU",
 		2: "1 node can be reached, but --min-nodes requires 2",
 	} {
 		req.MinNodes = least
@@ -95,10 +95,10 @@ func TestWhomToAskForCPUsInUse(t *testing.T) {
 		idle bool
 		way  string
 	}{
-		{"eve", false, "ask eve or an administrator (mpiexec --evict j1 a), or wait with --wait"},
-		{"eve", true, "ask eve or an administrator (mpiexec --evict j1 a), or wait with --wait"},
-		{"ann", false, "end one of your jobs: mpiexec --end j1 a, or wait with --wait"},
-		{"ann", true, "remove the claims of that job: mpiexec --evict j1 a, or wait with --wait"},
+		{"eve", false, "ask eve or an administrator to free the CPUs (mpiexec --evict j1 a), or use --wait to wait for other jobs to end"},
+		{"eve", true, "ask eve or an administrator to free the CPUs (mpiexec --evict j1 a), or use --wait to wait for other jobs to end"},
+		{"ann", false, "end one of your jobs: mpiexec --end j1 a, or use --wait to wait for other jobs to end"},
+		{"ann", true, "remove the claims of that job: mpiexec --evict j1 a, or use --wait to wait for other jobs to end"},
 	} {
 		n.Occupancy = job.Occupancy{Ranks: 1, BusyCPUs: []int{0}, TopUser: test.who, TopJob: "j1", Idle: test.idle}
 		_, err := Make(req, job.Snapshot{Nodes: []job.Node{n}})
@@ -119,15 +119,15 @@ func TestNoSharedHostsLeft(t *testing.T) {
 		apps    []job.App
 		want    string
 	}{
-		{"n1:4", []job.App{app(1, "a"), app(1, "b")}, "--no-share-hosts: 2 app contexts need 2 hosts, but there is 1"},
-		{"n1:4 n2:4", []job.App{app(1, "a"), app(1, "b"), app(1, "c")}, "--no-share-hosts: 3 app contexts need 3 hosts, but there are 2"},
-		{"n1:4 n2:4", []job.App{app(1, "a", "n1", "n2"), app(1, "b", "n1", "n2"), app(1, "c", "n1", "n2")}, "--no-share-hosts: 3 app contexts need 3 hosts, but there are 2"},
+		{"n1:4", []job.App{app(1, "a"), app(1, "b")}, "--no-share-hosts: 2 app contexts need 2 hosts, but mpiexec can use only 1"},
+		{"n1:4 n2:4", []job.App{app(1, "a"), app(1, "b"), app(1, "c")}, "--no-share-hosts: 3 app contexts need 3 hosts, but mpiexec can use only 2"},
+		{"n1:4 n2:4", []job.App{app(1, "a", "n1", "n2"), app(1, "b", "n1", "n2"), app(1, "c", "n1", "n2")}, "--no-share-hosts: 3 app contexts need 3 hosts, but mpiexec can use only 2"},
 		{"n1:2 n2:2", []job.App{app(4, "a"), app(1, "b")}, "--no-share-hosts: other app contexts use all hosts that are allowed for b: n[1-2]"},
 	} {
 		req, snap := requestFor(job.Request{Apps: test.apps, Placement: job.Placement{NoSharedHosts: true}}, cluster(test.cluster))
 		_, err := Make(req, snap)
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Text != test.want || !strings.HasPrefix(failed.Remedy, "add hosts, or let app contexts share them: --share-hosts") {
+		if !errors.As(err, &failed) || failed.Text != test.want || !strings.HasPrefix(failed.Remedy, "add hosts, or let app contexts share hosts with --share-hosts") {
 			t.Errorf("%s: %v; want %s", test.cluster, err, test.want)
 		}
 	}
@@ -137,9 +137,9 @@ func TestNoSharedHostsLeft(t *testing.T) {
 func TestUndrainHint(t *testing.T) {
 	for drained, want := range map[string]string{
 		"":       "share CPUs with --oversubscribe",
-		"b":      "; or, as root there: mpijob undrain root@b",
-		"a b":    "; or, as root there: mpijob undrain root@a root@b",
-		"abcdef": "; or, as root there: mpijob undrain root@HOST",
+		"b":      "; or let root end the draining: mpijob undrain root@b",
+		"a b":    "; or let root end the draining: mpijob undrain root@a root@b",
+		"abcdef": "; or let root end the draining: mpijob undrain root@HOST",
 	} {
 		req, snap := requestFor(job.Request{Apps: []job.App{{N: 99}}}, cluster("a:2 b:2 c:2 d:2 e:2 f:2 g:2"))
 		for i := range snap.Nodes {

@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"strings"
-
 	"remshell/job"
 	"remshell/plan/region"
 )
@@ -38,9 +36,13 @@ func regionAccessOf(d region.Domain, verdicts []region.Verdict, n *job.NodeDef) 
 	number, name := d.RegionOf(n)
 	switch {
 	case number != region.OutsideDomain:
-		return regionAccess{number, name, verdicts[number].ClosedReason, verdicts[number].MayOpenLater}
+		reason := verdicts[number].ClosedReason
+		if reason != "" {
+			reason = "region " + name + " " + reason
+		}
+		return regionAccess{number, name, reason, verdicts[number].MayOpenLater}
 	case name != "":
-		return regionAccess{number, name, name + ": not in this domain", false}
+		return regionAccess{number, name, "region " + name + " is not in the domain of this job", false}
 	}
 	return regionAccess{number, name, "the host is not in any region", false}
 }
@@ -71,7 +73,7 @@ func (p *problem) judgeRegions() {
 			p.openRegions = append(p.openRegions, names[i])
 			continue
 		}
-		p.closedRegions = append(p.closedRegions, job.Note{Code: "region", Node: names[i], Text: strings.TrimPrefix(v.ClosedReason, names[i]+": ")})
+		p.closedRegions = append(p.closedRegions, job.Note{Code: "region", Node: names[i], Text: v.ClosedReason})
 	}
 }
 
@@ -79,7 +81,7 @@ func (p *problem) judgeRegions() {
 // not use.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
-		return reasonUnless(region.RunsRanks(s.Flavors), "the region is not for applications (flavor ap)")
+		return reasonUnless(region.RunsRanks(s.Flavors), "the host may not run ranks, because it does not have the flavor ap")
 	}}
 	regionCheck = nodeCheck{"region", func(s *candidate, w *requirement) string { return s.closedReason }}
 )

@@ -62,9 +62,9 @@ var staticChecks = []nodeCheck{
 		return reasonUnless(mine, "the host is reserved for other groups")
 	}},
 	{"hardware", func(s *candidate, w *requirement) string {
-		for _, t := range w.features {
-			if !slices.Contains(s.Features, t) {
-				return "the host has no " + t
+		for _, feature := range w.features {
+			if !slices.Contains(s.Features, feature) {
+				return "the host does not have the feature " + feature
 			}
 		}
 		return ""
@@ -88,9 +88,9 @@ var probeChecks = []nodeCheck{
 		return reasonUnless(same, "the architecture of the host is "+s.Arch)
 	}},
 	{"hardware", func(s *candidate, w *requirement) string {
-		for _, f := range w.probedFeatures {
-			if !s.HasProbedFeature(f) {
-				return "the host has no " + f
+		for _, feature := range w.probedFeatures {
+			if !s.HasProbedFeature(feature) {
+				return "the host does not have the feature " + feature
 			}
 		}
 		return ""
@@ -101,14 +101,14 @@ var probeChecks = []nodeCheck{
 	}},
 	{"not-idle", func(s *candidate, w *requirement) string {
 		idle := s.Ranks == s.OwnRanks && (s.OwnRanks > 0 || len(s.busy) == 0)
-		return reasonUnless(!w.exclusive || idle, fmt.Sprintf("%s running, %s busy", text.Count(s.Ranks, "process"), text.Count(len(s.busy), "CPU")))
+		return reasonUnless(!w.exclusive || idle, fmt.Sprintf("other jobs use the host (%s, %s)", text.Count(s.Ranks, "process"), text.Count(len(s.busy), "CPU")))
 	}},
 	{"layout", func(s *candidate, w *requirement) string { return missingForLayout(s, w) }},
 	{"maxproc", func(s *candidate, w *requirement) string {
 		if s.MaxProcs == nil || s.Ranks < *s.MaxProcs {
 			return ""
 		}
-		return fmt.Sprintf("%d of at most %d processes running", s.Ranks, *s.MaxProcs)
+		return fmt.Sprintf("the host already runs %d of at most %d processes", s.Ranks, *s.MaxProcs)
 	}},
 	{"cpus-full", func(s *candidate, w *requirement) string {
 		if s.free >= 1 || w.ignoreOtherJobs {
@@ -126,7 +126,7 @@ var probeChecks = []nodeCheck{
 		if s.free >= w.threads || w.ignoreOtherJobs || w.localOnly && s.Slots == 0 && w.threads > s.SlotCount() {
 			return ""
 		}
-		detail := fmt.Sprintf("%d of %s free, but each rank needs %d", s.free, text.Count(s.SlotCount(), "CPU"), w.threads)
+		detail := fmt.Sprintf("the host has %d of %s free, but each rank needs %d", s.free, text.Count(s.SlotCount(), "CPU"), w.threads)
 		if w.threadsSource != "" {
 			detail += " by " + w.threadsSource
 		}

@@ -121,6 +121,6 @@ func (a *eligibleNodes) refuseShape(code string, f shapePlacement, n int) *Error
 		placed += ranks
 	}
 	return &Error{Code: code, WantedRanks: n, FreeRanks: placed, Remedy: "start fewer ranks, add hosts, or leave out --shape",
-		Text: fmt.Sprintf("%s cannot be placed with exactly %d on each host: %d fit, %d are left over on %s (%s)", text.Count(n, "rank"), a.app.ExactPerNode,
-			placed, f.unplaced, text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))}
+		Text: fmt.Sprintf("%s cannot be placed with exactly %d on each host: %s (%s) have room for %d, and %d are left over", text.Count(n, "rank"), a.app.ExactPerNode,
+			text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names), placed, f.unplaced)}
 }

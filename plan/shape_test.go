@@ -48,7 +48,7 @@ func TestAppsInShapes(t *testing.T) {
 func TestRefuseShape(t *testing.T) {
 	req := job.Request{Apps: []job.App{{N: 12, RankNeeds: job.RankNeeds{ExactPerNode: 4}}}}
 	_, err := Make(requestFor(req, cluster("n0:8 n1:3 n2:8")))
-	const want = "12 ranks cannot be placed with exactly 4 on each host: 8 fit, 4 are left over on 3 nodes (n[0-2])"
+	const want = "12 ranks cannot be placed with exactly 4 on each host: 3 nodes (n[0-2]) have room for 8, and 4 are left over"
 	var failed *Error
 	if !errors.As(err, &failed) || failed.Code != CodeNotEnough || failed.Text != want || failed.FreeRanks != 8 {
 		t.Errorf("%v; want %s", err, want)
@@ -155,8 +155,8 @@ func TestHugePagesBoundTheRanks(t *testing.T) {
 		{"enough", pages(2<<20, 8, 8), job.HugePagesRequired, "n0 n0 n0 n0"},
 		{"two pages for each", pages(2<<20, 8, 7), job.HugePagesRequired, "n0 n0 n0 n1"},
 		{"a page for each", pages(1<<30, 3, 2), job.HugePagesRequired, "n0 n0 n1 n1"},
-		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 1 huge page of 2048 kB free, but each rank needs 2"},
-		{"none", pages(2<<20, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory 0 huge pages of 2048 kB free"},
+		{"one page, and two are needed", pages(2<<20, 8, 1), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory the host has 1 free huge page of 2048 kB, but each rank needs 2"},
+		{"none", pages(2<<20, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory the host has 0 free huge pages of 2048 kB"},
 		{"no such kernel", pages(0, 0, 0), job.HugePagesRequired, "n1 n1 n1 n1; n0 memory the kernel of the host has no huge pages"},
 	} {
 		snap := cluster("n0:4 n1:4")
@@ -181,7 +181,7 @@ func TestHugePagesOfAnIdleNode(t *testing.T) {
 		req := job.Request{Apps: []job.App{{N: 4}}, Placement: job.Placement{NodeSelection: job.NodeSelection{Memory: 2 << 20, HugePages: job.HugePagesRequired}}}
 		_, err := Make(requestFor(req, snap))
 		var failed *Error
-		if !errors.As(err, &failed) || failed.Permanent != permanent || !strings.Contains(failed.Text, "--mem-per-rank, in huge pages, allows 3 on n0") && !permanent {
+		if !errors.As(err, &failed) || failed.Permanent != permanent || !strings.Contains(failed.Text, "the number of huge pages for --mem-per-rank allows 3 on n0") && !permanent {
 			t.Errorf("%d pages in all: %v", total, err)
 		}
 	}

@@ -71,7 +71,7 @@ func TestLimitsAreNotSharedAway(t *testing.T) {
 	req, snap := requestFor(job.Request{Apps: []job.App{{N: 3}}}, snap)
 	_, err := Make(req, snap)
 	failed, _ := err.(*Error)
-	if want := "start fewer ranks, add hosts, or raise the limit"; failed == nil || failed.Remedy != want {
+	if want := "start fewer ranks, add hosts, or raise this limit"; failed == nil || failed.Remedy != want {
 		t.Errorf("%v: %+v", err, failed)
 	}
 }

@@ -67,12 +67,12 @@ func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	if len(names) == 0 || len(names) == len(distinctCandidates(p.entries, len(p.candidates))) {
 		return nil // no host at all is another error
 	}
-	which := hostlist.FoldBrief(names)
-	remedy := "give the number of ranks (-n), or leave out " + which
+	hosts := hostlist.FoldBrief(names)
+	remedy := "give the number of ranks (-n), or leave out " + hosts
 	if !p.req.ShareOwnCPUs && !p.req.NoOversubscribe && p.withSharedCPUs().hasSolution() {
-		remedy += "; or share CPUs (--oversubscribe)"
+		remedy += "; or share CPUs with --oversubscribe"
 	}
-	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n every host must take a rank, but there is no room on %s now", which), Remedy: remedy}
+	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("without -n, each host must get a rank, but there is no room on %s now", hosts), Remedy: remedy}
 }
 
 // withSharedCPUs returns the problem with the option --oversubscribe set. Ranks may then share CPUs with each

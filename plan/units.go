@@ -111,11 +111,11 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	case !w.numa.IsSet() || len(s.Topology.Cores) == 0:
 		return ""
 	case w.numa.StrictMemory && s.NoMemBind:
-		return "the host does not bind memory (bindMem = no)"
+		return "memory binding is switched off on the host (bindMem = no)"
 	case s.numaCapacity(w.numa, w.threads) > 0:
 		return ""
 	}
-	return fmt.Sprintf("%s leaves no group of %s free", w.numa.Option(), text.Count(w.threads, "CPU"))
+	return fmt.Sprintf("no NUMA node that %s allows has %s", w.numa.Option(), text.Count(w.threads, "free CPU"))
 }}
 
 // numaCapacity returns how many ranks with the given number of slots fit into the NUMA nodes of a candidate.
@@ -134,13 +134,13 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 	case w.memoryPerRank == 0:
 		return ""
 	case s.Memory.Available > 0 && s.Memory.Available < w.memoryPerRank:
-		return fmt.Sprintf("%d MB available, but each rank needs %d by --mem-per-rank", s.Memory.Available>>20, w.memoryPerRank>>20)
+		return fmt.Sprintf("the host has %d MB of memory available, but each rank needs %d MB by --mem-per-rank", s.Memory.Available>>20, w.memoryPerRank>>20)
 	case !w.hugePages || !huge.Probed || huge.Capacity(w.memoryPerRank) > 0:
 		return ""
 	case huge.Size == 0:
 		return "the kernel of the host has no huge pages, which each rank needs because of --mem-per-rank"
 	}
-	return fmt.Sprintf("%s of %d kB free, but each rank needs %d by --mem-per-rank", text.Count(int(huge.Free), "huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
+	return fmt.Sprintf("the host has %s of %d kB, but each rank needs %d by --mem-per-rank", text.Count(int(huge.Free), "free huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
 }}
 
 // newPool returns the free slots of a candidate in the order of the layout. If ranks must stay inside NUMA

@@ -36,9 +36,9 @@ func (s *placement) unrankedHostsNote() (note job.Note, any bool) {
 	if names == nil {
 		return note, false
 	}
-	remedy := "--map-by node"
+	option := "--map-by node"
 	if each := (len(s.assigned) + hosts - 1) / hosts; each <= least {
-		remedy = fmt.Sprintf("-ppn %d or %s", each, remedy)
+		option = fmt.Sprintf("-ppn %d or %s", each, option)
 	}
-	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to use all hosts: %s", hostlist.FoldBrief(names), remedy)}, true
+	return job.Note{Code: "unranked", Text: fmt.Sprintf("%s got no rank; to use all hosts, use %s", hostlist.FoldBrief(names), option)}, true
 }

@@ -24,11 +24,11 @@ func TestHostsWithoutRanksAreNamed(t *testing.T) {
 		change func(*job.Request)
 		want   string
 	}{
-		"all on the first":  {"a:2 b:2", 2, func(*job.Request) {}, "b got no rank; to use all hosts: -ppn 1 or --map-by node"},
-		"two each":          {"a:4 b:4", 4, func(*job.Request) {}, "b got no rank; to use all hosts: -ppn 2 or --map-by node"},
-		"more than b has":   {"a:4 b:1", 4, func(*job.Request) {}, "b got no rank; to use all hosts: --map-by node"},
-		"several":           {"a:2 b:2 c:2", 2, func(*job.Request) {}, "b,c got no rank; to use all hosts: -ppn 1 or --map-by node"},
-		"threads":           {"a:4 b:2", 2, func(r *job.Request) { r.Apps[0].CPUsPerRank = 2 }, "b got no rank; to use all hosts: -ppn 1 or --map-by node"},
+		"all on the first":  {"a:2 b:2", 2, func(*job.Request) {}, "b got no rank; to use all hosts, use -ppn 1 or --map-by node"},
+		"two each":          {"a:4 b:4", 4, func(*job.Request) {}, "b got no rank; to use all hosts, use -ppn 2 or --map-by node"},
+		"more than b has":   {"a:4 b:1", 4, func(*job.Request) {}, "b got no rank; to use all hosts, use --map-by node"},
+		"several":           {"a:2 b:2 c:2", 2, func(*job.Request) {}, "b,c got no rank; to use all hosts, use -ppn 1 or --map-by node"},
+		"threads":           {"a:4 b:2", 2, func(r *job.Request) { r.Apps[0].CPUsPerRank = 2 }, "b got no rank; to use all hosts, use -ppn 1 or --map-by node"},
 		"one rank":          {"a:2 b:2", 1, func(*job.Request) {}, ""},
 		"all have some":     {"a:1 b:2", 2, func(*job.Request) {}, ""},
 		"-ppn":              {"a:2 b:2", 2, func(r *job.Request) { r.Apps[0].PerNode = 2 }, ""},

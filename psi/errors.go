@@ -9,7 +9,8 @@ import (
 // The request would fail even if it waited.
 type Error struct {
 	Code    string
-	Source  string // option or variable at fault, perhaps with a line of a file; empty: none
+	Source  string // option or variable at fault; empty: none
+	Line    string // the line at fault, as "FILE line N"; may be empty
 	Token   string // the faulty value
 	Problem string // the problem in words, as a predicate of the token; a whole sentence if Source is empty
 	Reason  string // details; may be empty
@@ -20,7 +21,11 @@ type Error struct {
 func (e *Error) Error() string {
 	var b strings.Builder
 	if e.Source != "" {
-		fmt.Fprintf(&b, "%s: %q ", e.Source, e.Token)
+		b.WriteString(e.Source + ": ")
+		if e.Line != "" {
+			b.WriteString(e.Line + ": ")
+		}
+		fmt.Fprintf(&b, "%q ", e.Token)
 	}
 	b.WriteString(e.Problem)
 	if e.Reason != "" {

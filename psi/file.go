@@ -94,11 +94,11 @@ func (l *nodeList) readCountLine(words []string, at string) error {
 func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {
-		e.Source += ": " + at
+		e.Line = at
 	}
 	return err
 }
 
 func (l *nodeList) badFileError(at, token, problem, allowed string) error {
-	return &Error{Code: "bad-hostfile", Source: l.source + ": " + at, Token: token, Problem: problem, Allowed: []string{allowed}}
+	return &Error{Code: "bad-hostfile", Source: l.source, Line: at, Token: token, Problem: problem, Allowed: []string{allowed}}
 }

@@ -267,7 +267,7 @@ func TestMoves(t *testing.T) {
 			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|done: the job moves now to n[0,2]|n0 ends|n1 ends", ""},
 		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.RestartPolicy{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
 		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is not an argument of a request to move a job`, ""},
-		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: 2 ranks do not fit: there are free slots for 1 on 1 node (n1); n[0,2]: this host is not in the list of --to", ""},
+		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: 2 ranks do not fit: there are free slots for only 1 rank on 1 node (n1); n[0,2]: this host is not in the list of --to", ""},
 		{"not at all", &removal{}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: it would start on the same CPUs as now", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -142,7 +142,7 @@ func TestSpawnedRanksShare(t *testing.T) {
 	}
 	r = launchtest.NewPMIRun(1, "spawn 2 leaf; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:2")
 	r.Req.NoOversubscribe = true
-	goesOn(t, r, "2 ranks do not fit: there are free slots for 1 on 1 node (a)")
+	goesOn(t, r, "2 ranks do not fit: there are free slots for only 1 rank on 1 node (a)")
 }
 
 // A group on several nodes may spawn after its first barrier, which proves that all its nodes take

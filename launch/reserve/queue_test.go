@@ -56,8 +56,8 @@ func TestADeadQueueHost(t *testing.T) {
 		{"all are there", "", "", "", true},
 		{"the first is dead", "q1", "", "the queue host q1 cannot be reached (connection refused); mpiexec uses the queue on q2", true},
 		{"the second is dead", "q2", "", "", true},
-		{"one waits at the second", "q1", "q2", "1 request waiting in the queue", false},
-		{"one waits at the second, and the first is back", "", "q2", "1 request waiting in the queue", false},
+		{"one waits at the second", "q1", "q2", "must wait for 1 request in the queue", false},
+		{"one waits at the second, and the first is back", "", "q2", "must wait for 1 request in the queue", false},
 		{"all are dead", "q1 q2", "", "the queue host q1 cannot be reached: connection refused", false},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -462,7 +462,7 @@ func TestALaunchFromInsideBypassesTheQueue(t *testing.T) {
 	}{
 		{"inside", true, false, ""},
 		{"inside, and waiting for its siblings", true, true, ""},
-		{"inside of a job that has ended", false, false, "2 requests waiting in the queue before this one"},
+		{"inside of a job that has ended", false, false, "this job must wait for 2 requests in the queue"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var free atomic.Bool

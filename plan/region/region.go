@@ -132,7 +132,7 @@ type Size struct {
 
 // A Verdict says whether a job may use the nodes of a region.
 type Verdict struct {
-	ClosedReason string // why not; empty if it may
+	ClosedReason string // why not, as a predicate of the region; empty if it may
 	MayOpenLater bool   // it might be allowed if all sizes were known
 }
 
@@ -155,13 +155,13 @@ func judgeGate(r *job.Region, request GateRequest, precedingSize Size) Verdict {
 	g := r.Gate
 	switch {
 	case !g.Admits(request.User):
-		return Verdict{ClosedReason: r.Name + ": for other users"}
+		return Verdict{ClosedReason: "is for other users"}
 	case g.Classes != nil && !slices.Contains(g.Classes, request.Class):
-		return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of class %s", r.Name, strings.Join(g.Classes, ", "))}
+		return Verdict{ClosedReason: fmt.Sprintf("is for jobs of class %s", strings.Join(g.Classes, ", "))}
 	case g.Width == nil:
 		return Verdict{}
 	case *g.Width == job.AutoWidth && precedingSize.Unknown:
-		return Verdict{ClosedReason: r.Name + ": for jobs that do not fit into the regions before it, and the size of a node there is not known", MayOpenLater: true}
+		return Verdict{ClosedReason: "is for jobs that do not fit into the regions before it, but mpiexec does not know the number of CPUs in these regions", MayOpenLater: true}
 	}
 	width := *g.Width
 	if width == job.AutoWidth {
@@ -170,11 +170,11 @@ func judgeGate(r *job.Region, request GateRequest, precedingSize Size) Verdict {
 	if request.CPUs > width {
 		return Verdict{}
 	}
-	has := fmt.Sprintf("this job has %d", request.CPUs)
+	size := "this job needs " + text.Count(request.CPUs, "CPU")
 	if request.CPUs == 0 {
-		has = "this job has no number of ranks"
+		size = "the size of this job is not known without -n"
 	}
-	return Verdict{ClosedReason: fmt.Sprintf("%s: for jobs of more than %s; %s", r.Name, text.Count(width, "CPU"), has)}
+	return Verdict{ClosedReason: fmt.Sprintf("is for jobs of more than %s, but %s", text.Count(width, "CPU"), size)}
 }
 
 // JudgeWithoutSizes decides which regions a job may use while the sizes of the regions are unknown. A Verdict with

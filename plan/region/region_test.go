@@ -95,7 +95,7 @@ func TestAutoCountsAllRegionsBefore(t *testing.T) {
 			t.Errorf("%d CPUs: %+v", cpus, v)
 		}
 	}
-	if v := d.JudgeGates(GateRequest{CPUs: 7}, sizes)[2]; v.ClosedReason != "c: for jobs of more than 7 CPUs; this job has 7" {
+	if v := d.JudgeGates(GateRequest{CPUs: 7}, sizes)[2]; v.ClosedReason != "is for jobs of more than 7 CPUs, but this job needs 7 CPUs" {
 		t.Errorf("%q", v.ClosedReason)
 	}
 	if !d.NeedsSize(0) || !d.NeedsSize(1) || d.NeedsSize(2) || d.NeedsSize(OutsideDomain) {

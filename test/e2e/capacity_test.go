@@ -89,7 +89,7 @@ reserve = 1
 	other := b.startHolding(t, with(1, "--nodes", "1")...)
 	other.awaitCPUs(t)
 	refused := b.runMpiexec(t, with(2*cpus, "hostname")...)
-	if want := fmt.Sprintf("n3: region overflow: for jobs of more than %d CPUs; this job has %d", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
+	if want := fmt.Sprintf("n3: region overflow is for jobs of more than %d CPUs, but this job needs %d CPUs", 2*cpus, 2*cpus); refused.code != 125 || !strings.Contains(refused.err, want) {
 		t.Errorf("beside another job: exit %d, %s; want %s", refused.code, refused.err, want)
 	}
 	waiting := b.startMpiexec(t, mpiexecCall{args: with(2*cpus, "--wait", "hostname")})
@@ -182,7 +182,7 @@ mount --bind /run/meminfo /proc/meminfo`
 		}
 	}
 	r := b.runMpiexec(t, append(strings.Fields("-host n1:4,n2:4 -n 3 --mem-per-rank 3hs"), said...)...)
-	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "in huge pages, allows 2 on n2") || !strings.Contains(r.err, "n1: 1 huge page of 2048 kB free, but each rank needs 2") {
+	if r.code == 0 || r.out != "" || !strings.Contains(r.err, "the number of huge pages for --mem-per-rank allows 2 on n2") || !strings.Contains(r.err, "n1: the host has 1 free huge page of 2048 kB, but each rank needs 2") {
 		t.Errorf("three ranks of two pages: exit %d, %s%s", r.code, r.out, r.err)
 	}
 }

@@ -53,7 +53,7 @@ func TestNodeSetsFollowTheNetworks(t *testing.T) {
 	if r := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2,n3", "-n", "1", "sh", "-c", "echo $MPIEXEC_HOST"}, env: []string{"PSI_HW_TYPE=ethernet"}}).wait(t); r.out != "n2\n" {
 		t.Errorf("PSI_HW_TYPE=ethernet: exit %d, on %q: %s", r.code, r.out, r.err)
 	}
-	if r := b.runMpiexec(t, "-hosts", "n1,n2,n3", "-n", "1", "--nodetype", "infiniband", "true"); r.code != 125 || !strings.Contains(r.err, "n[1-3]: the host has no infiniband\n") {
+	if r := b.runMpiexec(t, "-hosts", "n1,n2,n3", "-n", "1", "--nodetype", "infiniband", "true"); r.code != 125 || !strings.Contains(r.err, "n[1-3]: the host does not have the feature infiniband\n") {
 		t.Errorf("--nodetype infiniband: exit %d: %s", r.code, r.err)
 	}
 	b.runOn(t, "n3", "ip", "link", "set", "wire", "down")

@@ -98,7 +98,7 @@ func TestGPUsOfSeveralJobs(t *testing.T) {
 	if want := "0 n1 cuda=2,PCI_BUS_ID rocr= hip= ze=\n"; other.code != 0 || other.out != want {
 		t.Errorf("beside another job: exit %d\n%s%s", other.code, other.out, other.err)
 	}
-	const shortage = "mpiexec found 1 free GPU on 1 node (n1), which is enough for 1 rank; other jobs use 2\n  hint: start fewer ranks, or add hosts; or wait for other jobs to end: --wait\n"
+	const shortage = "mpiexec found 1 free GPU on 1 node (n1), which is enough for 1 rank; other jobs use 2\n  hint: start fewer ranks, or add hosts; or use --wait to wait for other jobs to end\n"
 	many := b.runMpiexec(t, "-host", "n1:8", "-n", "2", "-g", "1", "true")
 	if many.code != 125 || !strings.HasSuffix(many.err, shortage) {
 		t.Errorf("too many beside another job: exit %d\n%s", many.code, many.err)

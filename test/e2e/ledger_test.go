@@ -108,7 +108,7 @@ func TestEvict(t *testing.T) {
 	mine.awaitCPUs(t)
 	id := b.readListing(t, "localhost").Jobs[0].Job
 	r := b.runMpiexec(t, "-host", "localhost", "-n", "1", "--nooversubscribe", "true")
-	if want := "are in use by jobs of root (since "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "end one of your jobs: mpiexec --end "+id+" localhost, or wait with --wait") {
+	if want := "jobs of root have used all "; r.code != 125 || !strings.Contains(r.err, want) || !strings.Contains(r.err, "end one of your jobs: mpiexec --end "+id+" localhost, or use --wait to wait for other jobs to end") {
 		t.Errorf("exit %d, %q; want %q", r.code, r.err, want)
 	}
 	his := b.startMpiexec(t, mpiexecCall{args: []string{"--evict", id, "localhost"}, env: []string{"HOME=/", "USER=somebody"}, uid: 12345}).wait(t)

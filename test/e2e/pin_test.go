@@ -210,7 +210,7 @@ func TestPlanIsWhatRunsOnHosts(t *testing.T) {
 		b.asPlanned(t, w, env, masks)
 	}
 	r := b.runMpiexec(t, "-host", "n2", "-n", "2", "true")
-	if want := fmt.Sprintf("there are free slots for 1 on 1 node (n2); on n2 the CPU mask or cpuset leaves 1 of %d cores", cores); r.code != 125 || !strings.Contains(r.err, want) {
+	if want := fmt.Sprintf("there are free slots for only 1 rank on 1 node (n2); on n2 the CPU mask or cpuset leaves 1 of %d cores", cores); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("two ranks on one CPU: exit %d, %s; want %s", r.code, r.err, want)
 	}
 	r = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n3,n2,n1", "--report-bindings", "-n", fmt.Sprint(2*cores + 1), "true"}, env: env}).wait(t)
@@ -240,7 +240,7 @@ func TestAMaskBoundsEverything(t *testing.T) {
 		{"-host localhost --no-pin -n 1", 0, last + "\n", ""},
 		{"-host localhost -n 2", 0, last + "\n" + last + "\n", "2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of "},
 		{"-host localhost --nooversubscribe -n 2", 125, "", "free slots for 1 on 1 node (localhost); on localhost the CPU mask or cpuset leaves 1 of "},
-		{"-host localhost --nooversubscribe --tpp 2 -n 1", 125, "", "1 of 1 CPU free, but each rank needs 2 by --tpp; the CPU mask or cpuset leaves 1 of "},
+		{"-host localhost --nooversubscribe --tpp 2 -n 1", 125, "", "the host has 1 of 1 CPU free, but each rank needs 2 by --tpp; the CPU mask or cpuset leaves 1 of "},
 		{"-n 2", 0, last + "\n" + last + "\n", "2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of "},
 	} {
 		args := append([]string{"-c", last, binary}, strings.Fields(test.args)...)

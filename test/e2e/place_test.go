@@ -180,7 +180,7 @@ func TestHostDown(t *testing.T) {
 		t.Errorf("plan for n2 alone: exit %d, %s%s; want %s", none.code, none.out, none.err, want)
 	}
 	for _, test := range []struct{ env, args, says string }{
-		{"PSI_HOSTS=n1,n2,n4", fmt.Sprint("-n ", 2*cpus+1), "wait for other jobs to end: --wait"},
+		{"PSI_HOSTS=n1,n2,n4", fmt.Sprint("-n ", 2*cpus+1), "use --wait to wait for other jobs to end"},
 		{"PSI_HOSTS=n2", "-n 1", refused},
 		{"", "-host n1,n2 -n 1", refused},
 		{"MPIEXEC_CLUSTER=" + cluster, "-host n3,n4 -n 1", silent},

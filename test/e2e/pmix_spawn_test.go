@@ -44,7 +44,7 @@ func TestOpenMPISpawns(t *testing.T) {
 		{program + " try add-host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (--spawn-hosts n9 allows it)"},
 		{"-genv SPAWN_PROGRAM " + mpiProgram(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, but the program that spawns it uses PMIx"},
 		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)"},
-		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for 7 on 1 node (n1)"},
+		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for only 7 ranks on 1 node (n1)"},
 	} {
 		if r := spawn(append([]string{"-n", "1"}, strings.Fields(test.args)...)...); r.code != 0 || r.out != "spawn: refused\n" || !strings.Contains(r.err, test.told) {
 			t.Errorf("%s: exit %d, %q, %q; want %q", test.args, r.code, r.out, r.err, test.told)

@@ -146,7 +146,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 	if r := b.runMpiexec(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (standby: n3) sh -c") {
 		t.Errorf("its spare is not told: %s", r.out)
 	}
-	if r := b.runMpiexec(t, "-hosts", "n3:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
+	if r := b.runMpiexec(t, "-hosts", "n3:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "jobs of root have used all ") {
 		t.Errorf("another job gets its spare: exit %d\n%s", r.code, r.err)
 	}
 	signalPIDs(t, syscall.SIGKILL, "rank on n2", v.findOn(t, "n2", secondArgIs("-c"))[:1])
@@ -155,7 +155,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 		seen = b.runMpiexec(t, "--ps", "n1", "n2", "n3").out
 		return strings.Contains(seen, " n[1-3] ") && strings.Contains(seen, " (restarting) sh -c")
 	}, &seen)
-	if r := b.runMpiexec(t, "-hosts", "n1:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "are in use by jobs of root") {
+	if r := b.runMpiexec(t, "-hosts", "n1:2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "jobs of root have used all ") {
 		t.Errorf("another job gets its CPUs: exit %d\n%s", r.code, r.err)
 	}
 	signalPIDs(t, syscall.SIGKILL, "mpiexec", []int{v.cmd.Process.Pid})

@@ -134,7 +134,7 @@ func TestJobsShareNoCore(t *testing.T) {
 			t.Fatalf("--exclusive started on %q", r.out)
 		}
 		r = b.runMpiexec(t, "-host", "n1", "-n", "1", "hostname")
-		if r.code != 125 || !strings.Contains(r.err, "n1: all 2 CPUs are in use by jobs of root (since ") {
+		if r.code != 125 || !strings.Contains(r.err, "n1: jobs of root have used all 2 CPUs since ") {
 			t.Fatalf("no core was free: exit %d, %q, %q", r.code, r.out, r.err)
 		}
 		r = b.runMpiexec(t, "-host", "n1", "--exclusive", "-n", "1", "hostname")
@@ -205,7 +205,7 @@ func TestARankThatOutlivesItsMpiexecKeepsItsCPUs(t *testing.T) {
 		t.Error("no rank was asked to end")
 	}
 	r := b.runMpiexec(t, "-host", "localhost", "--nooversubscribe", "-n", "1", "true")
-	if r.code != 125 || !strings.Contains(r.err, " CPUs are in use by jobs of root ") {
+	if r.code != 125 || !strings.Contains(r.err, "jobs of root have used all ") {
 		t.Errorf("while the ranks of a killed job live: exit %d, %q", r.code, r.err)
 	}
 	if r = b.runMpiexec(t, "-host", "localhost", "-n", "2", "--wait=30", "true"); r.code != 0 {
@@ -233,7 +233,7 @@ func TestQueueIsFirstComeFirstServed(t *testing.T) {
 		want = append(want, words[len(words)-1])
 	}
 	// One core is free, but nobody passes by those who wait.
-	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "20 requests waiting in the queue") {
+	if r := b.runMpiexec(t, "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "must wait for 20 requests in the queue") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	blocker.end(t)
