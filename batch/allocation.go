@@ -118,7 +118,7 @@ func Read(system string, w Inputs, options Options) (Allocation, error) {
 	a, err := s.Hosts(w, options)
 	var why unreadError
 	if errors.As(err, &why) {
-		err = &usererr.Error{Text: fmt.Sprintf("inside %s, but mpiexec cannot read its hosts: %s", JobName(s.Name, s.Job(w)), why.text), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
+		err = &usererr.Error{Text: fmt.Sprintf("mpiexec cannot read the hosts of %s: %s", JobName(s.Name, s.Job(w)), why.reason), Remedy: cmp.Or(why.remedy, remedyNameHosts)}
 	}
 	if err != nil && usererr.Hint(err) == "" { // what the list says is wrong
 		err = &usererr.Error{Text: err.Error(), Remedy: remedyNameHosts}
@@ -140,20 +140,21 @@ func (s *System) refuseCopies(w Inputs) error {
 	if s.Copies == nil {
 		return nil
 	}
-	times, by := s.Copies(w)
-	if times == "" {
+	starter := s.Copies(w)
+	if starter == "" {
 		return nil
 	}
 	return &usererr.Error{
-		Text:   fmt.Sprintf("the batch system started mpiexec %s (perhaps by %s), and each instance would start the whole job", times, by),
-		Remedy: "start mpiexec once, or let each instance use only its own host with -rmk none",
+		Text:   fmt.Sprintf("the batch system started several copies of mpiexec (probably by %s), and each copy would start the whole job", starter),
+		Remedy: "start mpiexec once, or add -rmk none, so that each copy uses only its own host",
 	}
 }
 
 // noGroups returns an error for --het-group if the hosts come from source, which has no groups. source is a batch
 // system or an option.
 func noGroups(source string) error {
-	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", GroupOwners("and"), source), Remedy: "leave it out"}
+	owners := GroupOwners("and")
+	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", owners, source), Remedy: "leave out --het-group"}
 }
 
 // otherSystem returns the name of another batch system if mpiexec also runs in a job of that system, and that job's
@@ -186,13 +187,13 @@ func sameHosts(a, b []Host) bool {
 
 // An unreadError is returned if mpiexec cannot read the hosts of the batch job in which it runs (rule RM-3).
 type unreadError struct {
-	text   string
+	reason string
 	remedy string // empty: remedyNameHosts
 }
 
-func (e unreadError) Error() string { return e.text }
+func (e unreadError) Error() string { return e.reason }
 
-func newUnreadError(text string) error { return unreadError{text: text} }
+func newUnreadError(reason string) error { return unreadError{reason: reason} }
 
 // first returns the name and value of the first variable in names that is set and not empty. If there is none, it
 // returns the first name and "".

@@ -11,7 +11,7 @@ var alps = System{
 	Inside:   func(w Inputs) bool { return w.set("ALPS_APP_ID") || w.set("BASIL_RESERVATION_ID") },
 	Job:      func(Inputs) string { return "" },
 	Hosts: func(Inputs, Options) (Allocation, error) {
-		return Allocation{}, &usererr.Error{Text: "inside an ALPS job: ALPS does not list its hosts", Remedy: remedyNameHosts}
+		return Allocation{}, &usererr.Error{Text: "ALPS does not list the hosts of its jobs", Remedy: remedyNameHosts}
 	},
 	OfRank: []string{"ALPS_*"},
 }

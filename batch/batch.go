@@ -41,7 +41,7 @@ type System struct {
 	Inside   func(w Inputs) bool                                 // whether mpiexec is in a job of this system
 	Job      func(w Inputs) string                               // the ID of the job; empty: it has none
 	Hosts    func(w Inputs, options Options) (Allocation, error) // reads what the job was given
-	Copies   func(w Inputs) (times, starter string)              // how often it has started mpiexec, as text, and by which program; empty: once. nil: unknown
+	Copies   func(w Inputs) (starter string)                     // the program that has started several copies of mpiexec; empty: one copy runs. nil: unknown
 	Nested   bool                                                // it is meant to run inside of another system's job, which may have other hosts
 	Groups   bool                                                // its jobs can have groups of hosts (--het-group)
 	AnyHost  bool                                                // ssh may reach hosts that its job does not have, without --allow-outside

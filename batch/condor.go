@@ -149,7 +149,7 @@ func condorContact(w Inputs, nodes int) (Allocation, error) {
 	slices.SortStableFunc(all, func(a, b contact) int { return cmp.Compare(a.node, b.node) })
 	for i, c := range all {
 		if c.node != i || len(all) != nodes {
-			return a, newUnreadError(fmt.Sprintf("%s/contact has %s of the newest run, not one for each of %d nodes", folder, text.Count(len(all), "line"), nodes))
+			return a, newUnreadError(fmt.Sprintf("%s/contact has %s for the newest run, but must have one for each of %d nodes", folder, text.Count(len(all), "line"), nodes))
 		}
 	}
 	var l list
@@ -171,7 +171,7 @@ const maxFolder = 4096
 // files of older HTCondor versions.
 func contactOf(words []string) (c contact, err error) {
 	if len(words) != 5 && len(words) != 6 {
-		return c, fmt.Errorf("%s, not PROCNO HOST PORT USER DIR RUN", text.Count(len(words), "word"))
+		return c, fmt.Errorf("the line has %s, but must have the form PROCNO HOST PORT USER DIR RUN", text.Count(len(words), "word"))
 	}
 	ok := true
 	digits := func(word string, most int) int {
@@ -184,7 +184,7 @@ func contactOf(words []string) (c contact, err error) {
 		c.run = digits(words[5], maxNumber)
 	}
 	if !ok || c.port == 0 {
-		return c, fmt.Errorf("not PROCNO HOST PORT USER DIR RUN, with numbers for PROCNO, PORT and RUN")
+		return c, fmt.Errorf("PROCNO, PORT and RUN must be numbers in the line PROCNO HOST PORT USER DIR RUN")
 	}
 	if hostName(c.user) != nil {
 		return c, fmt.Errorf("%s is not the name of a user", quoted(c.user))

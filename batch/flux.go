@@ -23,7 +23,7 @@ import (
 // flux alloc, which have an instance of their own. When the instance ends, it ends the processes that it has
 // started.
 var flux = System{
-	Name: "flux", Title: "Flux", Within: "start mpiexec in a script of flux batch, or with flux alloc", Untried: true,
+	Name: "flux", Title: "Flux", Within: "start mpiexec in a script that flux batch runs, or in a shell of flux alloc", Untried: true,
 
 	Variable: "FLUX_JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -33,12 +33,12 @@ var flux = System{
 		_, id := w.first("FLUX_JOB_ID", "FLUX_ENCLOSING_ID")
 		return id
 	},
-	Copies: func(w Inputs) (times, by string) {
+	Copies: func(w Inputs) (starter string) {
 		n := w.count("FLUX_JOB_SIZE")
 		if !w.set("FLUX_TASK_RANK") || n < 2 {
-			return "", ""
+			return ""
 		}
-		return fmt.Sprintf("%d times", n), fmt.Sprintf("flux run -n %d", n)
+		return fmt.Sprintf("flux run -n %d", n)
 	},
 	Nested: true,
 	Hosts:  fluxHosts,
@@ -68,7 +68,7 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, newUnreadError("the hosts of the Flux job are not known, because mpiexec runs no program in this mode")
+		return Allocation{}, newUnreadError("mpiexec does not know the hosts of the Flux job, because it does not run flux here")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {
@@ -100,7 +100,7 @@ type resources struct {
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
-		return a, fmt.Errorf("not the JSON of flux: %w", err)
+		return a, fmt.Errorf("the output of flux is not valid JSON: %w", err)
 	}
 	if r.Version != 1 {
 		return a, fmt.Errorf("version %d is not supported; mpiexec reads version 1", r.Version)
@@ -144,7 +144,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		}
 		for i := range ranks {
 			if rank == len(names) {
-				return nil, fmt.Errorf("the output of flux lists more ranks than its %d hosts", len(names))
+				return nil, fmt.Errorf("the output of flux lists more ranks than hosts (%d)", len(names))
 			}
 			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], Numbering: pin.CoreNumbers, GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
 				return nil, err

@@ -29,7 +29,7 @@ import (
 // Grid Engine does not announce that it ends a job. It kills all processes of the job by SIGKILL, including
 // mpiexec. It also ends a job if a task of the job was killed. In that case the killed task is the cause.
 var gridEngine = System{
-	Name: "sge", Title: "Grid Engine", Within: "start mpiexec in a script of qsub -pe",
+	Name: "sge", Title: "Grid Engine", Within: "start mpiexec in a script that qsub -pe runs",
 
 	Variable: "JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -64,9 +64,9 @@ var gridEngine = System{
 // only this host.
 func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
-		n := max(1, w.count("NSLOTS"))
+		n, slots := max(1, w.count("NSLOTS")), w.value("NSLOTS")
 		if n > maxCount {
-			return Allocation{}, listError("NSLOTS", fmt.Errorf("%s is not a slot count", quoted(w.value("NSLOTS"))))
+			return Allocation{}, listError("NSLOTS", fmt.Errorf("%s is not a slot count", quoted(slots)))
 		}
 		return Allocation{Source: "NSLOTS", Hosts: []Host{{Name: "localhost", Tasks: n}}}, nil
 	}
@@ -83,7 +83,7 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 // numbers, counted from 0.
 func (l *list) peLine(line int, words []string) error {
 	if len(words) > 4 {
-		return fmt.Errorf("unexpected %s after processors", quoted(words[4]))
+		return fmt.Errorf("unexpected %s after the processors", quoted(words[4]))
 	}
 	if err := l.countLine(true)(line, words[:min(2, len(words))]); err != nil {
 		return err

@@ -186,7 +186,7 @@ func (l *list) form(form string) func(number int, words []string) error {
 // plain parses a line that contains only a host name.
 func (l *list) plain(number int, words []string) error {
 	if len(words) > 1 {
-		return fmt.Errorf("unexpected %s after host name", quoted(words[1]))
+		return fmt.Errorf("unexpected %s after the host name", quoted(words[1]))
 	}
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
@@ -197,7 +197,7 @@ func (l *list) countLine(required bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {
 		case len(words) > 2:
-			return fmt.Errorf("unexpected %s after slot count", quoted(words[2]))
+			return fmt.Errorf("unexpected %s after the slot count", quoted(words[2]))
 		case len(words) == 1 && required:
 			return fmt.Errorf("the slot count of %s is missing", quoted(words[0]))
 		case len(words) == 1:

@@ -18,7 +18,7 @@ import (
 //
 // blaunch carries the streams, and forwards signals and the exit status.
 var lsf = System{
-	Name: "lsf", Title: "LSF", Within: "start mpiexec in a script of bsub -n", Untried: true,
+	Name: "lsf", Title: "LSF", Within: "start mpiexec in a script that bsub -n runs", Untried: true,
 
 	Variable: "LSB_JOBID",
 	Inside:   func(w Inputs) bool { return w.set("LSB_JOBID") },

@@ -25,17 +25,17 @@ import (
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
 var pbs = System{
-	Name: "pbs", Title: "PBS", Within: "start mpiexec in a script of qsub",
+	Name: "pbs", Title: "PBS", Within: "start mpiexec in a script that qsub runs",
 	Products: []string{"Torque", "OpenPBS", "PBSPro"},
 
 	Variable: "PBS_JOBID",
 	Inside:   func(w Inputs) bool { return w.set("PBS_JOBID") },
 	Job:      func(w Inputs) string { return w.value("PBS_JOBID") },
-	Copies: func(w Inputs) (times, by string) {
+	Copies: func(w Inputs) (starter string) {
 		if w.count("PBS_TASKNUM") > 1 {
-			return "more than once", "pbsdsh"
+			return "pbsdsh"
 		}
-		return "", ""
+		return ""
 	},
 	Hosts:   pbsHosts,
 	Threads: func(w Inputs) int { return w.count("NCPUS") },
@@ -129,19 +129,19 @@ func pbsGPUs(w Inputs, hosts []Host) error {
 	missing, wrong := w.lines(source, w.value(source), func(_ int, words []string) error {
 		cut := strings.LastIndex(words[0], "-gpu")
 		if cut < 0 || len(words) > 1 {
-			return fmt.Errorf("%s is not HOST-gpuN", quoted(strings.Join(words, " ")))
+			return fmt.Errorf("%s does not have the form HOST-gpuN", quoted(strings.Join(words, " ")))
 		}
 		name := words[0][:cut]
 		gpu := words[0][cut+len("-gpu"):]
 		if _, ok := number(gpu); !ok {
-			return fmt.Errorf("%s is not HOST-gpuN", quoted(words[0]))
+			return fmt.Errorf("%s does not have the form HOST-gpuN", quoted(words[0]))
 		}
 		i, found := at[key(name)]
 		if !found {
 			i = slices.IndexFunc(hosts, func(h Host) bool { return sameShort(h.Name, name) })
 		}
 		if i < 0 {
-			return fmt.Errorf("%s is not a host of PBS_NODEFILE", quoted(name))
+			return fmt.Errorf("PBS_NODEFILE does not list the host %s", quoted(name))
 		}
 		at[key(name)] = i
 		gpus.add(i, gpu)

@@ -29,7 +29,7 @@ import (
 // Slurm signals and ends all ranks in the same way, including the ranks on this machine, since all ranks belong to
 // steps of the Slurm job.
 var slurm = System{
-	Name: "slurm", Title: "Slurm", Within: "start mpiexec in a script of sbatch, or with salloc",
+	Name: "slurm", Title: "Slurm", Within: "start mpiexec in a script that sbatch runs, or in a shell of salloc",
 
 	Variable: "SLURM_JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -98,15 +98,15 @@ func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
-// slurmCopies returns how many copies of mpiexec srun has started, such as "3 times", and the command line of srun for
-// a message, such as "srun -n 3". It returns empty strings if srun has started only one copy. An mpiexec that is a rank
-// of another mpiexec has no SLURM_PROCID, so it does not count as a copy.
-func slurmCopies(w Inputs) (times, starter string) {
+// slurmCopies returns the command line of srun for a message, such as "srun -n 3", if srun has started several copies of
+// mpiexec. Otherwise it returns "". An mpiexec that is a rank of another mpiexec has no SLURM_PROCID, so it does not
+// count as a copy.
+func slurmCopies(w Inputs) (starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
-		return "", ""
+		return ""
 	}
-	return fmt.Sprintf("%d times", n), fmt.Sprintf("srun -n %d", n)
+	return fmt.Sprintf("srun -n %d", n)
 }
 
 // slurmHosts returns the hosts of the Slurm step, of the selected groups of the heterogeneous job, or of the job in
@@ -123,7 +123,8 @@ func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	case groups > 1:
 		a, err = slurmGroups(w, options.Groups, groups)
 	case options.Groups != nil:
-		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: Slurm job %s has no groups", slurmNumber(w)), Remedy: "leave it out"}
+		jobID := slurmNumber(w)
+		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: Slurm job %s has no groups", jobID), Remedy: "leave out --het-group"}
 	default:
 		a, err = slurmJob(w, inStep(w))
 	}
@@ -156,11 +157,11 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 }
 
 // slurmNames holds the names of the variables in which Slurm describes hosts. tasks and cpus may be empty.
-type slurmNames struct{ hosts, tasks, cpus, width string }
+type slurmNames struct{ hostsVariable, tasks, cpus, width string }
 
 // slurmStep returns the allocation of the step in which srun has started mpiexec.
 func slurmStep(w Inputs) (Allocation, error) {
-	a, err := w.readSlurmHosts(slurmNames{hosts: "SLURM_STEP_NODELIST", tasks: "SLURM_STEP_TASKS_PER_NODE", width: "SLURM_CPUS_PER_TASK"})
+	a, err := w.readSlurmHosts(slurmNames{hostsVariable: "SLURM_STEP_NODELIST", tasks: "SLURM_STEP_TASKS_PER_NODE", width: "SLURM_CPUS_PER_TASK"})
 	a.Step = w.value("SLURM_STEP_ID")
 	if err == nil && len(a.Hosts) == 1 {
 		a.Hosts[0].CPUs = max(a.Hosts[0].CPUs, w.count("SLURM_CPUS_ON_NODE"))
@@ -172,7 +173,7 @@ func slurmStep(w Inputs) (Allocation, error) {
 // step of the job, where only some variables describe the job.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
-	names := slurmNames{hosts: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
+	names := slurmNames{hostsVariable: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
 	if !step {
 		names.width = "SLURM_CPUS_PER_TASK"
 		asked, _ := w.first("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU")
@@ -190,7 +191,7 @@ func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
 	}
 	var hosts list
-	all.Source = groupNames(w, 0).hosts
+	all.Source = groupNames(w, 0).hostsVariable
 	for group := range groups {
 		if numbers != nil && !slices.Contains(numbers, group) {
 			continue
@@ -211,7 +212,8 @@ func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error
 	}
 	for _, group := range numbers {
 		if group >= groups {
-			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "leave it out for all of them"}
+			jobID := slurmNumber(w)
+			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, jobID, groups), Remedy: "to use all groups, leave out --het-group"}
 		}
 	}
 	all.Hosts = hosts.hosts
@@ -231,19 +233,19 @@ func groupNames(w Inputs, group int) slurmNames {
 // readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm does not
 // specify the number of tasks, readSlurmHosts computes it as the CPUs of a host divided by the CPUs of one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
-	a.Source, a.Width = names.hosts, 1
+	a.Source, a.Width = names.hostsVariable, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {
 		a.Width, a.WidthFrom = n, names.width
 	}
-	if !w.set(names.hosts) {
-		return a, newUnreadError(names.hosts + " is not set")
+	if !w.set(names.hostsVariable) {
+		return a, newUnreadError(names.hostsVariable + " is not set")
 	}
-	hosts, err := expandHostlist(w.value(names.hosts))
+	hosts, err := expandHostlist(w.value(names.hostsVariable))
 	if err == nil && len(hosts) == 0 {
-		return a, newUnreadError(names.hosts + " contains no host")
+		return a, newUnreadError(names.hostsVariable + " contains no host")
 	}
 	if err != nil {
-		return a, listError(names.hosts, err)
+		return a, listError(names.hostsVariable, err)
 	}
 	tasks, err := w.counts(names.tasks, len(hosts))
 	if err != nil {
@@ -263,7 +265,7 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 			h.Tasks = tasks[i]
 		}
 		if err := l.add(h); err != nil {
-			return a, listError(names.hosts, err)
+			return a, listError(names.hostsVariable, err)
 		}
 	}
 	a.Hosts = l.all()

@@ -27,10 +27,10 @@ var statusFrontEnds = map[string]func(args []string, table *option.JobTable) (wo
 	"apstat": translateApstat,
 	"apkill": translateApkill,
 	"psiadmin": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "psiadmin controls ParaStation daemons, but mpiexec needs no daemons", Remedy: "mpijob ps lists jobs (list proc), mpijob end JOB ends one, mpijob doctor HOST checks hosts, mpijob drain HOST and mpijob allow maxproc=N HOST restrict hosts; for permanent restrictions, edit node.toml and cluster.toml"}
+		return nil, "", &usererr.Error{Text: "psiadmin controls ParaStation daemons, but mpiexec needs no daemons", Remedy: "use mpijob ps to list jobs, mpijob end JOB to end a job, mpijob doctor HOST to check a host, and mpijob drain HOST or mpijob allow maxproc=N HOST to restrict a host; for permanent restrictions, edit node.toml or cluster.toml"}
 	},
 	"psmgr": func([]string, *option.JobTable) ([]string, string, error) {
-		return nil, "", &usererr.Error{Text: "psmgr controls process managers on hosts, but mpiexec needs no process managers", Remedy: "mpijob ps lists jobs, mpijob end JOB ends one, mpijob doctor HOST checks hosts"}
+		return nil, "", &usererr.Error{Text: "psmgr controls process managers on hosts, but mpiexec needs no process managers", Remedy: "use mpijob ps to list jobs, mpijob end JOB to end a job, and mpijob doctor HOST to check a host"}
 	},
 }
 
@@ -47,7 +47,7 @@ Options and hosts are those of mpijob. mpijob help lists them.
 
 const apkillHelp = `apkill [-SIG] JOB [options] [HOST...]
 
-Without -SIG, this is mpijob end JOB. With -SIG, it is mpijob signal SIG JOB. JOB SIG is accepted, too.
+Without -SIG, this is mpijob end JOB. With -SIG, it is mpijob signal SIG JOB. apkill JOB SIG means the same as apkill -SIG JOB.
 Options and hosts are those of mpijob. mpijob help lists them.
 `
 

@@ -55,8 +55,8 @@ func TestStatusFrontEndsAnswer(t *testing.T) {
 		{"mpiexec --apstat --help", "apstat [-a | -n | -p | -A JOB]", "", 0},
 		{"apkill", "", "apkill: end: no job given\n", 125},
 		{"apstat -A @ n1", "", "apstat: ", 125},
-		{"psmgr n1", "", "psmgr: psmgr controls process managers on hosts, but mpiexec needs no process managers\n  hint: mpijob ps lists jobs", 125},
-		{"psiadmin -c list", "", "psiadmin: psiadmin controls ParaStation daemons, but mpiexec needs no daemons\n  hint: mpijob ps lists jobs", 125},
+		{"psmgr n1", "", "psmgr: psmgr controls process managers on hosts, but mpiexec needs no process managers\n  hint: use mpijob ps to list jobs", 125},
+		{"psiadmin -c list", "", "psiadmin: psiadmin controls ParaStation daemons, but mpiexec needs no daemons\n  hint: use mpijob ps to list jobs", 125},
 	} {
 		var out, errs bytes.Buffer
 		code := Main(t.Context(), FrontEndArgs(strings.Fields(test.line)), System{In: strings.NewReader(""), Out: &out, Err: &errs, Getwd: os.Getwd, FS: withAccount(t.TempDir())})

@@ -56,19 +56,19 @@ func (a *attacher) warning(nodes []job.NodePlan) string {
 		if why, failed := a.failed[n.Name]; failed {
 			how := "failed"
 			if why == "missing" {
-				how = "not found"
+				how = "was not found"
 			}
 			by[how] = append(by[how], n.Name)
 		}
 	}
-	var clauses []string
+	var failures []string
 	for _, how := range slices.Sorted(maps.Keys(by)) {
-		clauses = append(clauses, fmt.Sprintf("%s %s on %s", a.system.Attach.Program, how, hostlist.Fold(by[how])))
+		failures = append(failures, fmt.Sprintf("%s %s on %s", a.system.Attach.Program, how, hostlist.Fold(by[how])))
 	}
-	if clauses == nil {
+	if failures == nil {
 		return ""
 	}
-	return fmt.Sprintf("warning: %s: %s will not account for ranks there", strings.Join(clauses, ", "), a.system.Title)
+	return fmt.Sprintf("warning: %s, so %s will not account for ranks on these hosts", strings.Join(failures, " and "), a.system.Title)
 }
 
 // reportUnattached prints one warning if ranks of the plan run outside the batch job, so that the batch

@@ -75,7 +75,7 @@ func (d *hostDialer) chooseTransport(j option.JobOptions, sys System, program []
 	case err != nil:
 		return err
 	case j.Launcher == "fork":
-		d.Remote = transport.Unreachable{Why: "the host is not this machine, and -launcher fork starts ranks only on this machine", RouteText: "not reachable with -launcher fork"}
+		d.Remote = transport.Unreachable{Why: "the host is not this machine, and -launcher fork starts ranks only on this machine", RouteText: "-launcher fork cannot reach this host"}
 	case len(program) > 0:
 		d.Remote = &transport.Command{Self: self, Template: program, Args: args, LocalUser: sshUser(sys, ownAccount(sys)).Name,
 			Timeout: connectTimeout(j), Shell: shellTimeout(j), Retries: j.Retries, Pacer: pacer, Log: log}

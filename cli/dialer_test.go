@@ -88,7 +88,7 @@ func TestUnknownKeywordOfSSH(t *testing.T) {
 	})
 	p.writeFile("config", fmt.Sprintf("Host other\nQuantumLevel 3\nHost *\nHostName 127.0.0.1\nPort %d\n", p.port))
 	said, _ := p.runMpiexec("--retries", "1", "-n", "2", "-host", "n1,n2", "true")
-	if want := "warning: " + filepath.Join(p.home, ".ssh/config") + ":2: QuantumLevel is ignored: "; strings.Count(said, want) != 1 || !strings.Contains(said, "session: ") {
+	if want := "warning: " + filepath.Join(p.home, ".ssh/config") + ":2: mpiexec ignores QuantumLevel, "; strings.Count(said, want) != 1 || !strings.Contains(said, "session: ") {
 		t.Errorf("%q is not printed once: %s", want, said)
 	}
 	p.writeFile("config", "Host other\nPrt 3\n")

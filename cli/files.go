@@ -130,7 +130,7 @@ func (u *userFiles) checkOwner(name string, info os.FileInfo) error {
 func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	dir := job.EnvValue(u.environ, "HOME")
 	if !filepath.IsAbs(dir) || isWorldWritable(dir, 0) || name == "-" {
-		return "copy it to a directory that only you can write to, and give the path of the copy"
+		return "copy the file to a directory that only you can write to, and give the path of the copy"
 	}
 	file := filepath.Join(dir, filepath.Base(name))
 	for n := 2; ; n++ {
@@ -146,7 +146,7 @@ func (u *userFiles) copyAdvice(name string, info os.FileInfo) string {
 	if info.Mode().Perm()&^os.FileMode(userfile.Umask())&0o002 != 0 {
 		advice += " && chmod 600 " + option.ShellQuote(file)
 	}
-	return fmt.Sprintf("check its contents, then run: %s, and give the path of the copy", advice)
+	return fmt.Sprintf("check the contents of the file, copy it (%s), and give the path of the copy", advice)
 }
 
 // A limitedReader reads a limited number of bytes. It returns an error if there are more.

@@ -158,7 +158,7 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	if ref == (job.JobRef{Job: job.NewestJob}) {
 		text = "you have no job on these hosts"
 	}
-	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, %s lists waiting requests; give a host of the job as an argument", line.Command("ps"), line.Command("queue"))}
+	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, and %s lists waiting requests; for a job on other hosts, give one of them as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
 // controlRequestRemedy returns what the user can do after a job has refused a control request, or "". advice
@@ -173,7 +173,7 @@ func controlRequestRemedy(line option.Line, advice string, result reserve.Contro
 	case strings.HasPrefix(text, job.NotAllowedText):
 		return fmt.Sprintf("only root and the administrators of %s may do this", result.Node)
 	case strings.HasPrefix(text, job.NoAnswerText):
-		return "the job is starting, or the mpiexec of the job is stopped or hangs; try again later, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
+		return "try again later; if the mpiexec of the job is stopped or hangs, kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
 	case strings.HasPrefix(text, job.LauncherStoppedText):
 		return "continue mpiexec with fg in its shell, or kill the ranks on this host: " + line.Command("signal", "KILL", ref.String(), result.Node)
 	case text == job.StartingText:

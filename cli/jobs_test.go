@@ -29,7 +29,7 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 	}{
 		{refused("not all ranks of the job run yet"), "run the command again in a few seconds"},
 		{refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann continues the job"},
-		{refused("no reply from job j for 10s"), "the job is starting, or the mpiexec of the job is stopped or hangs; try again later, or kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
+		{refused("no reply from job j for 10s"), "try again later; if the mpiexec of the job is stopped or hangs, kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
 		{refused("the mpiexec of the job is stopped (by ^Z or by a batch system)"), "continue mpiexec with fg in its shell, or kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
 		{refused("not allowed: job j is of ann"), "only root and the administrators of n1 may do this"},
 		{reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j reported that it has ended, but the job still uses CPUs on this host"}}, "as root, or as the user of the job, run: mpiexec --evict j@ann n1"},

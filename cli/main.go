@@ -188,7 +188,7 @@ func printInfo(table infoTexts, line option.Line, sys System) (done bool, err er
 		return false, nil
 	}
 	if err == nil && line.Help == nil && isOnLine(line, "json") {
-		err = &usererr.Error{Text: "--json cannot be used with --version, --info and other options that print text about mpiexec itself", Remedy: "leave it out"}
+		err = &usererr.Error{Text: "--json cannot be used with options such as --version and --info, which print text about mpiexec itself", Remedy: "leave out --json"}
 	}
 	if err == nil {
 		_, err = io.WriteString(sys.Out, text)
@@ -206,15 +206,15 @@ func checkQueries(line option.Line) error {
 	}
 	switch {
 	case file && j.NoLocal: // by --map-by, too
-		return &usererr.Error{Text: "-nolocal cannot be used with --cluster-state: the file does not say which node runs mpiexec", Remedy: "leave it out"}
+		return &usererr.Error{Text: "-nolocal cannot be used with --cluster-state: the file does not say which node runs mpiexec", Remedy: "leave out -nolocal"}
 	case file && manyApps, j.SaveState != "" && manyApps:
-		return &usererr.Error{Text: "a cluster state supports only one app context", Remedy: "run mpiexec once for each app context"}
+		return &usererr.Error{Text: "--cluster-state and --save-cluster-state accept only one app context", Remedy: "run mpiexec once for each app context"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
-		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave it out"}
+		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave out --json"}
 	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
 		return &usererr.Error{Text: "--output json requires --json and a job that runs", Remedy: "add --json, or leave out --output json"}
 	case printsTopologyOnly(line) && isOnLine(line, "json"):
-		return &usererr.Error{Text: "--display topo cannot print JSON", Remedy: "leave --json out"}
+		return &usererr.Error{Text: "--display topo cannot print JSON", Remedy: "leave out --json"}
 	}
 	return nil
 }

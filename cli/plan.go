@@ -127,7 +127,7 @@ func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) str
 // examines the program on this machine. When the job starts, helpers examine it on the other hosts.
 func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	for i, app := range o.Request.Apps {
-		var elsewhere []string
+		var remoteHosts []string
 		offer := ""
 		for _, n := range o.Plan.Nodes {
 			switch {
@@ -135,7 +135,7 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 			case n.Node >= 0 && n.Node < len(o.Snapshot.Nodes) && o.Snapshot.Nodes[n.Node].Local:
 				offer = detectLocalPMI(app, environ)
 			default:
-				elsewhere = append(elsewhere, n.Name)
+				remoteHosts = append(remoteHosts, n.Name)
 			}
 		}
 		prefix := ""
@@ -149,8 +149,8 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 		case offer != "":
 			lines = append(lines, prefix+offer)
 		}
-		if elsewhere != nil {
-			lines = append(lines, fmt.Sprintf("%sthe PMI version depends on the MPI library of the program on %s", prefix, hostlist.Fold(elsewhere)))
+		if remoteHosts != nil {
+			lines = append(lines, prefix+"the PMI version depends on the MPI library of the program on "+hostlist.Fold(remoteHosts))
 		}
 	}
 	return lines

@@ -354,7 +354,7 @@ func (c *invocation) printRemarks() {
 		c.env.Report(w.Text)
 	}
 	if g, given := c.line.Apps[0].Origin("ppn"); given && g.Spelled == "-N" {
-		c.env.Log.Info().Msgf("-N %s is the number of ranks on each host, as in Open MPI, not the number of nodes, as in srun", g.Value)
+		c.env.Log.Info().Msgf("-N %s sets the number of ranks on each host (as in Open MPI), not the number of nodes (as in srun)", g.Value)
 	}
 	if rm := c.req.RM; rm != nil && rm.Integration == job.LooseIntegration {
 		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldRemoteNodes(c.req.Nodes), batch.Title(rm.Name), rm.Starter)

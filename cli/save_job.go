@@ -65,7 +65,7 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		defer lock.Close()
 		holder, _ := io.ReadAll(io.LimitReader(lock, 300))
-		return nil, savedJobError(name, fmt.Errorf("the job still runs (mpiexec %s)", strings.TrimSpace(string(holder))))
+		return nil, savedJobError(name, fmt.Errorf("the job still runs (process ID of mpiexec: %s)", strings.TrimSpace(string(holder))))
 	case err != nil:
 		k.noLocks = true
 	}
@@ -86,7 +86,8 @@ func openLock(name string) (*os.File, error) {
 	}
 	if missing == nil && userfile.Owner(info) != os.Geteuid() {
 		lock.Close() // does nothing if lock is nil
-		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "choose a file in a directory of your own"}
+		owner := nsswitch.UserText(userfile.Owner(info))
+		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, owner), Remedy: "choose a file in a directory of your own"}
 	}
 	return lock, err
 }
@@ -188,7 +189,7 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 			continue
 		}
 		if def.Local && c.saved.job.Host != c.inputs.Local.Names[0] && req.Restart.MaxFence > 0 {
-			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some ranks of the job ran on %s, and only there mpiexec can check whether they still run", c.saved.job.Host),
+			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some ranks of the job ran on %s, and mpiexec can check only on that host whether they still run", c.saved.job.Host),
 				Remedy: "resume the job on that host, or add --restart-fence no if no process of the job is left"})
 		}
 		if !slices.ContainsFunc(req.Nodes, def.IsSameNode) {

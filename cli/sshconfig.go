@@ -29,7 +29,7 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 	return func(ctx context.Context, alias string) (sshx.Target, error) {
 		acct, err := account(ctx)
 		if err != nil {
-			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "given up: " + err.Error(), Err: err}
+			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "the look-up was canceled: " + err.Error(), Err: err}
 		}
 		once.Do(func() {
 			user = sshUser(sys, acct)
@@ -45,8 +45,8 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 		t, err := config.Resolve(ctx, alias, user, local)
 		for _, u := range t.Unknown {
 			if _, before := warned.LoadOrStore(u, true); !before {
-				warn(fmt.Sprintf("warning: %s:%d: %s is ignored: OpenSSH up to version %s has no such keyword. To avoid this warning, write above that line: IgnoreUnknown %[3]s",
-					u.File, u.Line, u.Keyword, sshx.KeywordsOf))
+				warn(fmt.Sprintf("warning: %s:%d: mpiexec ignores %s, because OpenSSH %s does not have this keyword. To avoid this warning, write above that line: IgnoreUnknown %s",
+					u.File, u.Line, u.Keyword, sshx.OpenSSHVersion, u.Keyword))
 			}
 		}
 		if err == nil && j.ConnectTimeout > 0 {

@@ -159,7 +159,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 		why = e.Why
 	}
 	c.req.RM.Starter, c.req.RM.Integration = "ssh", job.LooseIntegration
-	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s), so mpiexec uses ssh for all hosts: %s will not account for their ranks", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
+	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s). mpiexec uses ssh for all hosts, so %s will not account for their ranks", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
 }
 
 // starterTransport returns the transport that uses the batch system's starter, without a fallback.
@@ -283,7 +283,7 @@ func (c *invocation) reportUnseenRanks() {
 		if !rm.ControlsHelpers() {
 			c.reportLooseHosts(p)
 		} else if notHeld := nodesNotHeld(rm, snap, p); len(notHeld) > 0 && c.starter.System != nil && !c.starter.System.Untried {
-			c.env.Report(fmt.Sprintf("warning: %s does not control the ranks on %s (no %s among their parent processes)", batch.Title(rm.Name), hostlist.Fold(notHeld), rm.Holder()))
+			c.env.Report(fmt.Sprintf("warning: %s does not control the ranks on %s, because they do not descend from %s", batch.Title(rm.Name), hostlist.Fold(notHeld), rm.Holder()))
 		}
 	})
 }

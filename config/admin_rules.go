@@ -63,9 +63,9 @@ func LoadLimits(name, text string) (limits.Map, error) {
 		}
 	}
 	bounds := r.readLimits("", entries)
-	for _, what := range bounds.Names() {
-		if !what.IsHostLimit() {
-			r.addFault(l.lineInTable("", string(what)), "%s: this limit applies to a whole job, so a node cannot check it; use hmem, hvmem or pcput", what)
+	for _, limit := range bounds.Names() {
+		if !limit.IsHostLimit() {
+			r.addFault(l.lineInTable("", string(limit)), "%s: this limit applies to a whole job, so a node cannot check it; use hmem, hvmem or pcput", limit)
 		}
 	}
 	return bounds, errors.Join(r.errs...)

@@ -68,7 +68,7 @@ func (r *reader) readClasses(value any) {
 			r.readClass(name, table, entry)
 		}
 	default:
-		r.addFault(r.lines.global["class"], "class: %s is not a table; write [class.NAME], with its keys in the lines below", valueText(value))
+		r.addFault(r.lines.global["class"], "class: %s is not a table; write [class.NAME], and its keys below that line", valueText(value))
 	}
 }
 
@@ -88,7 +88,7 @@ func (r *reader) readClassName(table string, entry any) string {
 func (r *reader) readClass(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {
-		r.addFault(r.lines.lineInTable("class", name), "class %s: %s is not a table; write [class.%s], with its keys in the lines below", name, valueText(entry), name)
+		r.addFault(r.lines.lineInTable("class", name), "class %s: %s is not a table; write [class.%s], and its keys below that line", name, valueText(entry), name)
 		return
 	}
 	c := Class{name: name, Limits: make(limits.Map)}
@@ -118,13 +118,13 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 		}
 	case "users", "groups":
 		if c.name == "default" {
-			r.addFault(line, "%s: not allowed for the class default, which applies to all jobs without a class; to restrict nodes use %s of [[node]]", key, key)
+			r.addFault(line, "the class default cannot have %s, because it applies to all jobs without a class; to restrict nodes, use %s of [[node]]", key, key)
 			return
 		}
 		r.readClassMembers(c, key, line, value)
 	case "nodeset", "default":
 		if c.name == "default" {
-			r.addFault(line, "%s: not allowed for the class default; set node sets of jobs without a class in [nodeset]", key)
+			r.addFault(line, "the class default cannot have %s; set node sets of jobs without a class in [nodeset]", key)
 			return
 		}
 		r.noteClassSets(c.name, table, key, line, value)

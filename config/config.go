@@ -196,7 +196,7 @@ func (r *reader) syntaxError(err error) error {
 			break
 		}
 		if name, is := schedulerClass(r.text, line); is {
-			r.addFault(line, "CLASSCFG: write [[class]] with name = %q", name)
+			r.addFault(line, "CLASSCFG cannot be used in a cluster file; write [[class]] with name = %q", name)
 			break
 		}
 		r.addFault(line, "%s", plainTypeError(strings.TrimPrefix(wrong.Error(), "toml: ")))
@@ -219,17 +219,17 @@ func plainTypeError(text string) string {
 		key = near
 	}
 	if key == "queueHost" && kind == "array" {
-		return "queueHost: takes one host; for several write queueHosts = [\"A\", \"B\"]"
+		return "queueHost accepts only one host; for several hosts, write queueHosts = [\"A\", \"B\"]"
 	}
 	wanted := map[string]string{
 		"string": "a string in quotes, such as \"A\"", "[]string": "a list of strings, [\"A\", \"B\"]", "*int": "a whole number", "int": "a whole number",
-		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], with its keys in the lines below",
-		"map[string]interface {}": "a table, [" + key + "], with its keys in the lines below",
+		"[]int": "a list of whole numbers", "[]config.nodeEntry": "a table, [[node]], and its keys below that line",
+		"map[string]interface {}": "a table, [" + key + "], and its keys below that line",
 	}[typ]
 	if wanted == "" {
-		return fmt.Sprintf("%s: cannot be a TOML %s", key, kind)
+		return fmt.Sprintf("%s cannot be a TOML %s", key, kind)
 	}
-	return fmt.Sprintf("%s: cannot be a TOML %s; write %s", key, kind, wanted)
+	return fmt.Sprintf("%s cannot be a TOML %s; write %s", key, kind, wanted)
 }
 
 // unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says in which part of the

@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 		"[limits]\nmem = 1.5\n":             "f:2: mem: 1.5 is neither a string nor a number",
 		"[limits]\nmem = -1\n":              `f:2: mem: the value "-1" is not valid; write a size`,
 		"[class.a.limits]\n\nvmem = true\n": "f:3: vmem: true is neither a string nor a number",
-		"limits = 3\n":                      "limits: cannot be a TOML integer",
+		"limits = 3\n":                      "limits cannot be a TOML integer",
 	} {
 		if _, err := Load("f", text+"[[node]]\nname = \"a\"", nobody); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
@@ -56,8 +56,8 @@ func TestClasses(t *testing.T) {
 		"[class.a]\nsort = \"CPU\"\n":                             `f:2: sort: "CPU" is not an order; allowed: PROC, LOAD,`,
 		"[class.a]\nmaxtime = \"x\"\n":                            `f:2: maxtime: "x" is not a time`,
 		"[class.a]\nlimits = 3\n":                                 "f:2: limits: 3 is not a table",
-		"[class.default]\nusers = [\"root\"]\n":                   `f:2: users: not allowed for the class default, which applies to all jobs without a class; to restrict nodes use users of [[node]]`,
-		"[[class]]\nname = \"default\"\ngroups = [\"root\"]\n":    `f:3: groups: not allowed for the class default, which applies to all jobs without a class; to restrict nodes use groups of [[node]]`,
+		"[class.default]\nusers = [\"root\"]\n":                   `f:2: the class default cannot have users, because it applies to all jobs without a class; to restrict nodes, use users of [[node]]`,
+		"[[class]]\nname = \"default\"\ngroups = [\"root\"]\n":    `f:3: the class default cannot have groups, because it applies to all jobs without a class; to restrict nodes, use groups of [[node]]`,
 		"[class.a]\nusers = [{}]\n":                               `f:2: users: a table is neither a name nor a number`,
 		"[class.a]\ncolour = 3\n":                                 `f:2: unknown key "colour" in a class; allowed: name, limits, sort, maxtime, users, groups`,
 		"[[class]]\nname = \"a\"\n[class.limits]\n\nmemory = 3\n": `f:5: unknown limit "memory"`,

@@ -126,7 +126,7 @@ func (r *reader) expandNames(i int, key, expr string) ([]string, bool) {
 func (r *reader) expandForNodes(i int, key, expr string, nodes int) ([]string, bool) {
 	names, ok := r.expandNames(i, key, expr)
 	if ok && len(names) != nodes {
-		r.addFault(r.lines.lineInNode(i, key), "%s: %s stands for %d, but the entry has %d nodes", key, expr, len(names), nodes)
+		r.addFault(r.lines.lineInNode(i, key), "%s: %s lists %d names, but the entry has %d nodes", key, expr, len(names), nodes)
 		return nil, false
 	}
 	return names, ok

@@ -101,7 +101,7 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
 	switch {
 	case policy != "" && attribute == "":
-		t.addFault("attribute", "attribute is missing, but policy requires it; allowed: %s", strings.Join(kinds.Names(), ", "))
+		t.addFault("attribute", "policy requires an attribute, but attribute is missing; allowed: %s", strings.Join(kinds.Names(), ", "))
 	case policy != "":
 		l.Parts = &nodeset.RequestParts{Policy: policy, Attribute: attribute, List: list}
 	case attribute != "" || list != nil:

@@ -8,7 +8,7 @@ import (
 
 // ParaStationText is a message that says how to write the contents of ParaStation's configuration file as a cluster
 // file.
-const ParaStationText = "is a parastation.conf; in a cluster file write for each node [[node]] with name and id, and hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap, allowUserMap as there, with lists in brackets; PSINodesSort stands above them"
+const ParaStationText = "is a parastation.conf, which mpiexec does not read; write a cluster file with [[node]], name and id for each node; copy hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap and allowUserMap, but write lists in brackets; write PSINodesSort above the first [[node]]"
 
 // paraStationWords are the words that can begin a line of a parastation.conf.
 var paraStationWords = []string{"installdir", "coredir", "hwtype", "hardware", "nodes", "node", "nrofnodes", "masternode", "environment", "env", "psinodessort", "startupscript", "selecttime", "deadinterval", "statustimeout", "rlimit", "runjobs", "loglevel", "logdestination"}

@@ -119,13 +119,13 @@ var affinityKeys = []string{"nodes", "feature", "users", "groups", "classes", "v
 func (r *reader) readAffinity(t *keyTable) job.Affinity {
 	a := job.Affinity{Nodes: t.takeNodes("nodes"), Feature: t.takeText("feature"), Access: t.takeAccess("users", "groups"), Classes: t.takeClasses("classes")}
 	if (a.Nodes == nil) == (a.Feature == "") {
-		t.addFault("nodes", "write exactly one of nodes and feature")
+		t.addFault("nodes", "an affinity needs either nodes or feature, but not both")
 	}
 	values := map[string]int{"negative": -1, "none": 0, "positive": 1}
 	word := t.takeText("value")
 	value, known := values[strings.ToLower(word)]
 	if !known {
-		t.addFault("value", "%q; allowed: negative, positive, none", word)
+		t.addFault("value", "%q is not an affinity; allowed: negative, positive, none", word)
 	}
 	a.Value = value
 	t.reportUnknownKeys(affinityKeys...)
@@ -144,7 +144,7 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 		t.addFault("name", "the region %s is defined twice", region.Name)
 	}
 	if (region.Nodes == nil) == (region.Signature == "") {
-		t.addFault("signature", "write exactly one of signature and nodes")
+		t.addFault("signature", "a region needs either signature or nodes, but not both")
 	}
 	if text, given := t.takeScalar("gateWidth"); given {
 		width, err := strconv.Atoi(text)
@@ -240,13 +240,14 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 			if n, ok := nodeset.ParseQuantity(name, text); ok && n > 0 {
 				p.Attributes[name] = nodeset.Value{Number: n}
 			} else {
-				t.addFault(key, "%q is not a number of %s above 0", text, map[string]string{"procspeed": "MHz", "memory": "MB, nor a string such as \"64G\""}[key])
+				unit := map[string]string{"procspeed": "MHz", "memory": "MB, nor a string such as \"64G\""}[key]
+				t.addFault(key, "%q is not a positive number of %s", text, unit)
 			}
 		}
 	}
 	for _, word := range t.takeWords("networks", singleton) {
 		if word = strings.ToLower(word); !nodeset.IsLabel(strings.TrimPrefix(word, "-")) {
-			t.addFault("networks", "%q is not a valid label; allowed: letters, digits, _ . + -; a - in front removes the label", word)
+			t.addFault("networks", "%q is not a valid label; allowed: letters, digits, _ . + -; a - at the beginning removes the label", word)
 		}
 		p.Networks = append(p.Networks, word)
 	}
@@ -294,10 +295,11 @@ func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	for _, key := range slices.Sorted(maps.Keys(t.keys)) {
 		name, number := nodeset.CanonicalName(key), t.keys[key]
 		if instead, own := reservedAttributes[name]; own || !nodeset.IsLabel(name) {
-			if !own {
-				instead = "letters, digits, _ . + - only"
+			if own {
+				t.addFault("attributes."+key, "this name is reserved for a built-in attribute; %s", instead)
+			} else {
+				t.addFault("attributes."+key, "the name of an attribute may contain only letters, digits, _ . + -")
 			}
-			t.addFault("attributes."+key, "this name is reserved for a built-in attribute; %s", instead)
 			continue
 		}
 		switch number.(type) {

@@ -60,7 +60,7 @@ var stateTables = []stateTable{
 
 // stateHead is the comment at the beginning of each StateFile.
 const stateHead = `# Settings of this node at run time. mpijob drain, undrain, allow and gang write this file.
-# node.toml holds, too: nothing here allows what it forbids.
+# mpiexec obeys node.toml, too: this file cannot allow what node.toml forbids.
 `
 
 // LoadState parses the contents of a StateFile. The returned error joins one *Error for each mistake.
@@ -120,11 +120,11 @@ func (t *keyTable) takeTime(key string) time.Time {
 		t.addFault(key, "is missing")
 	case time.Time:
 		if value.Year() < 1970 || value.Year() > 9998 {
-			t.addFault(key, "the year %d cannot be", value.Year())
+			t.addFault(key, "the year %d is not between 1970 and 9998", value.Year())
 		}
 		return value.UTC().Truncate(time.Second)
 	default:
-		t.addFault(key, "%s is not a time as 2026-11-27T11:40:00Z", valueText(value))
+		t.addFault(key, "%s is not a time such as 2026-11-27T11:40:00Z", valueText(value))
 	}
 	return time.Time{}
 }

@@ -37,9 +37,9 @@ func TestState(t *testing.T) {
 func TestStateFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"[drain]\n":                                   "f:1: since: is missing",
-		"[drain]\nsince = 3\n":                        "f:2: since: 3 is not a time as 2026-",
-		"[drain]\nsince = 2026-11-27\n":               "f:2: since: a date is not a time as",
-		"[drain]\nsince = 0001-01-01T00:00:00Z\n":     "f:2: since: the year 1 cannot be",
+		"[drain]\nsince = 3\n":                        "f:2: since: 3 is not a time such as 2026-",
+		"[drain]\nsince = 2026-11-27\n":               "f:2: since: a date is not a time such as",
+		"[drain]\nsince = 0001-01-01T00:00:00Z\n":     "f:2: since: the year 1 is not between 1970 and 9998",
 		"[drain]\nreason = \"a\\nb\"\n":               `f:2: reason: the reason "a\nb" is not one line of text`,
 		"drain = 3":                                   "f:1: drain: 3 is not a table; write [drain]",
 		"[allow]\n\nusers = [\"a b\"]\n":              `f:3: users: "a b" is no name of a user`,

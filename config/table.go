@@ -23,7 +23,7 @@ type keyTable struct {
 func (r *reader) openTable(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {
-		r.addFault(r.lineOf(name, ""), "%s: %s is not a table; write %s, with its keys in the lines below", name, valueText(value), write)
+		r.addFault(r.lineOf(name, ""), "%s: %s is not a table; write %s, and its keys below that line", name, valueText(value), write)
 		return nil
 	}
 	t := &keyTable{r: r, name: name, keys: make(map[string]any), spelling: make(map[string]string)}
@@ -40,7 +40,7 @@ func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	}
 	list, ok := value.([]any)
 	if !ok {
-		r.addFault(r.lineOf(name, ""), "%s: write [[%s]], with its keys in the lines below", name, name)
+		r.addFault(r.lineOf(name, ""), "%s: write [[%s]], and its keys below that line", name, name)
 		return nil
 	}
 	for i, entry := range list {
@@ -115,7 +115,7 @@ func (t *keyTable) takeScalar(key string) (text string, ok bool) {
 		return "", false
 	}
 	if text, ok = scalarText(value); !ok {
-		t.addFault(key, "is neither a string nor a number")
+		t.addFault(key, "the value is neither a string nor a number")
 	}
 	return text, ok
 }

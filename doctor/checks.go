@@ -46,7 +46,7 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	case r.FileFault:
 		found = append(found, newFinding(c, Failure, "node-file", r.Forbidden, "ask the administrator of the host to correct that file, which belongs to root"))
 	case r.Drained:
-		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "do not use this host, or, as root there: mpijob undrain root@HOST"))
+		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "do not use this host, or let root end the draining: mpijob undrain root@HOST"))
 	case r.Forbidden != "" && !c.ClusterPolicy.NoJobs:
 		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or do not use this host"))
 	}
@@ -127,7 +127,7 @@ func checkLogin(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-login", fmt.Sprintf("the login takes longer than %v", maxLoginTime),
-		"to see where it waits: ssh -v "+c.Node+" true; often the cause is UseDNS in its sshd_config, or a slow home or user database")}
+		"to find the slow step, run ssh -v "+c.Node+" true; frequent causes are UseDNS in sshd_config, a slow home folder, and a slow directory service (LDAP)")}
 }
 
 func checkShell(c job.HostDiagnosis) []Finding {
@@ -135,7 +135,7 @@ func checkShell(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-shell", fmt.Sprintf("the login shell takes longer than %v to run a command", maxShellTime),
-		"check the start-up file of the login shell (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv): time ssh "+c.Node+" true")}
+		"to measure the time, run time ssh "+c.Node+" true; check the start-up file of the shell (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv)")}
 }
 
 func checkLoginOutput(c job.HostDiagnosis) []Finding {
@@ -157,11 +157,12 @@ func checkClock(c job.HostDiagnosis) []Finding {
 	if off < maxClockSkew {
 		return nil
 	}
-	direction := "ahead of"
+	offset := max(c.Skew, -c.Skew).Round(time.Second).String()
+	text := "the clock of the host is " + offset + " ahead of the clock of this machine"
 	if c.Skew < 0 {
-		direction = "behind"
+		text = "the clock of the host is " + offset + " behind the clock of this machine"
 	}
-	return []Finding{newFinding(c, Warning, "clock", fmt.Sprintf("the clock of the host is %v %s the clock of this machine", max(c.Skew, -c.Skew).Round(time.Second), direction),
+	return []Finding{newFinding(c, Warning, "clock", text,
 		"set the clock, and synchronize it by NTP: timedatectl set-ntp true")}
 }
 
@@ -208,15 +209,16 @@ func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local 
 
 func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	unit := map[string]string{"s": " KiB", "l": " KiB", "v": " KiB", "f": " KiB", "t": " s"}[l.Flag]
-	which := "-"
+	command := "ulimit -" + l.Flag
 	if ranksGetOurLimit(c, l) {
-		which = "-H"
+		command = "ulimit -H" + l.Flag
 	}
-	remedy := "raise it in its /etc/security/limits.conf, or where its sshd is started: "
+	limit, resource := inUlimitUnit(l.Flag, l.Soft), l.Name
+	remedy := "raise the limit in /etc/security/limits.conf on the host, or where its sshd is started, to: "
 	if c.Local {
-		remedy = "raise it in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started: "
+		remedy = "raise the limit in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started, to: "
 	}
-	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit for a login is only %d%s of %s (ulimit %s%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, which, l.Flag), remedy+advised)
+	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit for %s of a login is only %d%s (%s)", resource, limit, unit, command), remedy+advised)
 }
 
 // inUlimitUnit converts a limit to the unit in which the shell's ulimit prints it, which is KiB for sizes.
@@ -306,10 +308,10 @@ func checkLedger(c job.HostDiagnosis) []Finding {
 	switch {
 	case c.Ledger.Err != "":
 		return []Finding{newFinding(c, Warning, "ledger", "other jobs may use the same CPUs: "+c.Ledger.Err,
-			"give the directory to root with mode 1777, or use another directory: --ledger DIR")}
+			"make root the owner of the directory and set its mode to 1777, or use another directory with --ledger DIR")}
 	case c.Diagnosis.Ledger.Err != "":
 		return []Finding{newFinding(c, Warning, "ledger", fmt.Sprintf("other jobs may use the same CPUs: cannot use the claims in %s: %s", c.Diagnosis.Ledger.Path, c.Diagnosis.Ledger.Err),
-			"allow all users to create files in that directory, or use another directory: --ledger DIR")}
+			"allow all users to create files in that directory, or use another directory with --ledger DIR")}
 	case c.Ledger.Notice != "":
 		return []Finding{newFinding(c, Warning, "ledger", c.Ledger.Notice, "remove the file, or ask its user to remove it; until then, other jobs may use the CPUs of this user's jobs")}
 	}
@@ -318,7 +320,7 @@ func checkLedger(c job.HostDiagnosis) []Finding {
 
 // checkHostName checks the host's own name and address, which other hosts may need to connect to the host.
 func checkHostName(c job.HostDiagnosis) []Finding {
-	remedy := "in /etc/hosts on the host, set the address of its own name to its network address"
+	remedy := "correct /etc/hosts on the host, so that its own name has its network address"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {
 		remedy = fmt.Sprintf("on the host, add this line to /etc/hosts: %s %s", c.Diagnosis.Address, c.Probe.Hostname)
 	}

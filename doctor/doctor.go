@@ -105,7 +105,7 @@ func (r Report) WithRefusal(err error) Report {
 	if errors.As(err, &failed) {
 		f.Code = failed.Code
 		if failed.QueuePosition > 0 {
-			f.Level, f.Text = Warning, fmt.Sprintf("waits at position %d of the queue: %s", failed.QueuePosition, f.Text)
+			f.Level, f.Text = Warning, fmt.Sprintf("the job would wait at position %d of the queue: %s", failed.QueuePosition, f.Text)
 		}
 	}
 	r.Findings = sortBySeverity(append(r.Findings, f))

@@ -58,7 +58,7 @@ var cases = []struct {
 	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "the host is reserved for other users (f)" }, "failure barred: the host is reserved for other users (f)", "do not use this host"},
 	{"drained", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "is drained by root", true
-	}, "failure barred: is drained by root", "as root there: mpijob undrain root@HOST"},
+	}, "failure barred: is drained by root", "let root end the draining: mpijob undrain root@HOST"},
 	{"a front end", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "the host runs no jobs (f)", true
 	}, "", ""},
@@ -92,13 +92,13 @@ var cases = []struct {
 		c.Diagnosis.Dir = job.Defect{Code: "directory", Text: "no /w", Remedy: "-wdir"}
 	}, "failure directory: no /w", "-wdir"},
 	{"program", func(c *job.HostDiagnosis) { c.Diagnosis.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy the program"},
-	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: the limit for a login is only 256 of open files (ulimit -Hn)", "at least 1024"},
-	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: the limit for a login is only 256 of open files (ulimit -n)", "at least 1024"},
+	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: the limit for open files of a login is only 256 (ulimit -Hn)", "at least 1024"},
+	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: the limit for open files of a login is only 256 (ulimit -n)", "at least 1024"},
 	{"few open files, but more may be had", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Soft = 256 }, "", ""},
-	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: the limit for a login is only 100 of processes (ulimit -u)", "at least 512"},
-	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: the limit for a login is only 512 KiB of stack (ulimit -Hs)", "at least 1024"},
-	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: the limit for a login is only 1048576 KiB of virtual memory (ulimit -Hv)", "unlimited"},
-	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: the limit for a login is only 64 KiB of locked memory (ulimit -Hl)", "mlx5_0"},
+	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: the limit for processes of a login is only 100 (ulimit -u)", "at least 512"},
+	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: the limit for stack of a login is only 512 KiB (ulimit -Hs)", "at least 1024"},
+	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: the limit for virtual memory of a login is only 1048576 KiB (ulimit -Hv)", "unlimited"},
+	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: the limit for locked memory of a login is only 64 KiB (ulimit -Hl)", "mlx5_0"},
 	{"a speed of another machine", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
 		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedNominal}
@@ -134,7 +134,7 @@ var cases = []struct {
 	{"own name, reached at the loopback", func(c *job.HostDiagnosis) {
 		c.Local, c.Diagnosis.Address, c.Diagnosis.OwnAddresses = true, "127.0.0.1", []string{"127.0.1.1"}
 	},
-		"warning own-name: on the host, its own name has the address 127.0.1.1; some MPI libraries use this address to connect ranks", "set the address of its own name to its network address"},
+		"warning own-name: on the host, its own name has the address 127.0.1.1; some MPI libraries use this address to connect ranks", "so that its own name has its network address"},
 	{"reached at the loopback", func(c *job.HostDiagnosis) { c.Diagnosis.Address = "127.0.1.1" }, "warning loopback: on this machine, the name of the host has the loopback address 127.0.1.1, which other hosts cannot reach", "HostName"},
 	{"MTU", func(c *job.HostDiagnosis) { c.Diagnosis.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, but on most hosts it is 1500", "ip link set eth0 mtu 1500"},
 	{"no route", func(c *job.HostDiagnosis) {
@@ -231,8 +231,8 @@ func TestDiagnoseOfTheLaunchingMachine(t *testing.T) {
 warning  this machine: HOME is not set
          set it
 
-warning  this machine: the limit for a login is only 1048576 KiB of virtual memory (ulimit -v)
-         raise it in /etc/security/limits.conf, or with ulimit -v where mpiexec is started: unlimited
+warning  this machine: the limit for virtual memory of a login is only 1048576 KiB (ulimit -v)
+         raise the limit in /etc/security/limits.conf, or with ulimit -v where mpiexec is started, to: unlimited
 
 warning  this machine: no agent
          start one
@@ -298,7 +298,7 @@ func TestARefusedJobIsAFailure(t *testing.T) {
 	waits := *refused
 	waits.QueuePosition = 2
 	r = fine.WithRefusal(&waits)
-	if r.WorstLevel() != Warning || r.Findings[0].Text != "waits at position 2 of the queue: 6 ranks do not fit" {
+	if r.WorstLevel() != Warning || r.Findings[0].Text != "the job would wait at position 2 of the queue: 6 ranks do not fit" {
 		t.Errorf("%+v", r.Findings)
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"remshell/text"
 )
 
-// KeywordsOf is the newest OpenSSH version whose keywords this package knows.
-const KeywordsOf = "10.5"
+// OpenSSHVersion is the newest OpenSSH version whose keywords this package knows.
+const OpenSSHVersion = "10.5"
 
-// keywords lists the keywords of OpenSSH up to version KeywordsOf, including ignored and unsupported keywords
+// keywords lists the keywords of OpenSSH up to version OpenSSHVersion, including ignored and unsupported keywords
 // (readconf.c, keywords), and the keywords that Debian, Red Hat and Apple add.
 var keywords = strings.Fields(`
 	AddKeysToAgent AddressFamily AFSTokenPassing BatchMode BindAddress BindInterface CanonicalDomains CanonicalizeFallbackLocal CanonicalizeHostname

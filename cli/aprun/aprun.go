@@ -70,11 +70,11 @@ func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 	segments = append(segments, args[start:])
 	for i, words := range segments {
 		if len(segments) > 1 && !w.hasProgram(words) {
-			where := "before"
+			text := `the program before ":" is missing`
 			if i == len(segments)-1 {
-				where = "behind"
+				text = `the program after ":" is missing`
 			}
-			return nil, &usererr.Error{Text: fmt.Sprintf("there is no program %s \":\"", where), Remedy: "each part between two \":\" needs a program"}
+			return nil, &usererr.Error{Text: text, Remedy: "each part between two \":\" needs a program"}
 		}
 	}
 	return segments, nil

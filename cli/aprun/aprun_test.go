@@ -108,8 +108,8 @@ func TestPlaces(t *testing.T) {
 
 func TestTranslateFaults(t *testing.T) {
 	for line, want := range map[string]string{
-		"-n 4 : b":      `there is no program before ":"`,
-		"a : -n 2":      `there is no program behind ":"`,
+		"-n 4 : b":      `the program before ":" is missing`,
+		"a : -n 2":      `the program after ":" is missing`,
 		"-x a":          `unknown option "-x"`,
 		"-host n1 a":    `unknown option "-host"`,
 		"-n":            "-n needs a value",

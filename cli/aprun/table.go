@@ -45,7 +45,7 @@ var letterRows = []letterRow{
 	}},
 	{"j", "K", "--hw-threads K", "use this number of hardware threads of each core (default: 1)", segmentOption("--hw-threads")},
 	{"r", "C", "--reserve-cpus C", "keep the last C CPUs of each host free of ranks", jobOption("--reserve-cpus")},
-	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory of each rank; h: if possible, hs: only in huge pages", jobOption("--mem-per-rank")},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "set the memory of each rank; h: prefer, hs: require huge pages", jobOption("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
 	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; default: share", func(s *segment, v string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
@@ -64,7 +64,7 @@ var letterRows = []letterRow{
 			return errors.New("0 is too small; the smallest value is 1")
 		}
 		if !s.HasOption("--limit") {
-			return errors.New("this mpiexec cannot limit CPU time")
+			return errors.New("this mpiexec was built without --limit, so it cannot limit CPU time")
 		}
 		s.job = append(s.job, "--limit", "pcput="+v)
 		return nil

@@ -52,7 +52,7 @@ func (b *defaultOptions) readConfig(sources Sources) {
 		}
 	}
 	if path.Base(file) == "parastation.conf" {
-		b.errs = append(b.errs, &usererr.Error{Text: file + ": parastation.conf cannot be used as the configuration file of mpiexec; nodes belong into a cluster file", Remedy: "mpiexec --cluster " + file + " prints the corresponding keys of a cluster file"})
+		b.errs = append(b.errs, &usererr.Error{Text: file + " is a configuration file of ParaStation, not of mpiexec; its nodes belong in a cluster file", Remedy: "to print the keys of a cluster file that mean the same, run mpiexec --cluster " + file})
 		return
 	}
 	for line, err := range logicalLines(text) {
@@ -69,7 +69,7 @@ func (b *defaultOptions) readConfig(sources Sources) {
 // another user could change it. cause says why another user could change the file, and content is the dangerous part of
 // the file. option is the option with which the user can name a copy of the file.
 func UntrustedError(cause error, content, option string) error {
-	return &usererr.Error{Text: fmt.Sprintf("not started: %v, and %s could run any program as you", cause, content), Remedy: usererr.Hint(cause) + option}
+	return &usererr.Error{Text: fmt.Sprintf("%v, so %s could run any program as you", cause, content), Remedy: usererr.Hint(cause) + option}
 }
 
 // readConfigLine parses one line of the configuration file. location is the file and line number.

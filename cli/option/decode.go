@@ -53,7 +53,7 @@ func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allowsWord(text) {
 			if other := launcherInsteadOf(text); other != "" && o.Name == "launcher" {
-				return reflect.Value{}, &usererr.Error{Text: text + " does not pass standard input to its programs", Remedy: "use -launcher " + other}
+				return reflect.Value{}, &usererr.Error{Text: "the launcher " + text + " does not pass standard input to its programs", Remedy: "use -launcher " + other}
 			}
 			if system, product := batch.ByProduct(text); system != nil && o.Name == "rmk" {
 				return reflect.Value{}, fmt.Errorf("%s is a %s: -rmk %s", product, system.Title, system.Name)

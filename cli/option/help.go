@@ -26,8 +26,8 @@ func (t *Table) Usage() string {
 			}
 		}
 	}
-	b.WriteString("\nOne dash or two, -name VALUE or -name=VALUE. " + t.name + " -help -OPTION explains\n" +
-		"an option; -help " + strings.Join(t.topicWords(), "|") + "|all.\n")
+	b.WriteString("\nWrite -name VALUE or --name=VALUE. " + t.name + " -help -OPTION explains an option;\n" +
+		t.name + " -help " + strings.Join(t.topicWords(), "|") + "|all lists options.\n")
 	return b.String()
 }
 
@@ -103,7 +103,7 @@ func (t *Table) searchHelp(word string) (string, error) {
 	if nearest != nil {
 		remedy = t.name + " -help " + strings.Join(nearest[:min(3, len(nearest))], ", or -help ")
 	}
-	return "", &usererr.Error{Text: fmt.Sprintf("the help of no option contains %q", word), Remedy: remedy}
+	return "", &usererr.Error{Text: fmt.Sprintf("no option has %q in its help", word), Remedy: remedy}
 }
 
 // searchText returns all help texts of the option, without its variables.

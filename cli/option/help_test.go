@@ -201,7 +201,7 @@ func TestHelpSearches(t *testing.T) {
 		t.Errorf("-help mpijob: %v\n%s", err, text)
 	}
 	_, err := table.HelpOn("envrionment")
-	if want := "the help of no option contains \"envrionment\""; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
+	if want := "no option has \"envrionment\" in its help"; err == nil || err.Error() != want || !strings.Contains(usererr.Hint(err), "-help environment") {
 		t.Errorf("%v; %s", err, usererr.Hint(err))
 	}
 	if _, err := table.HelpOn("qqqqqqqqq"); usererr.Hint(err) != "mpiexec -help all lists the options" {

@@ -14,26 +14,26 @@ func TestMisplacedOption(t *testing.T) {
 		run  bool
 		want string
 	}{
-		{[]string{"--again", "--dry-run", "a"}, true, "--again requires --resume; add --resume FILE, or leave it out"},
-		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state requires --plan or --dry-run; add one of these options, or leave it out"},
+		{[]string{"--again", "--dry-run", "a"}, true, "--again requires --resume; add --resume FILE, or leave out --again"},
+		{[]string{"--cluster-state", "f", "a"}, true, "--cluster-state requires --plan or --dry-run; add one of these options, or leave out --cluster-state"},
 		{[]string{"--cluster-state", "f", "--dry-run"}, false, ""},
 		{[]string{"--cluster-state", "f", "--dry-run", "-gsoft", "1:2", "a"}, false, "-gsoft contradicts --cluster-state; use only one of them"},
-		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job cannot be used in a command that starts no ranks; leave it out"},
+		{[]string{"--save-job", "f", "--dry-run"}, false, "--save-job cannot be used in a command that starts no ranks; leave out --save-job"},
 		{[]string{"--save-job", "f", "a"}, true, ""},
 		{[]string{"-merge", "-ordered-output", "a"}, true, "-merge contradicts -ordered-output; use only one of them"},
-		{[]string{"--no-probe", "a"}, true, "--no-probe requires --dry-run; add --dry-run, or leave it out"},
+		{[]string{"--no-probe", "a"}, true, "--no-probe requires --dry-run; add --dry-run, or leave out --no-probe"},
 		{[]string{"--save-cluster-state", "f", "--dry-run", "--no-probe", "a"}, false, "--save-cluster-state contradicts --no-probe; use only one of them"},
 		{[]string{"--save-cluster-state", "f", "--dry-run", "--probe", "a"}, false, ""},
 		{[]string{"--save-cluster-state", "f", "--dry-run", "--cluster-state", "g", "a"}, false, "--save-cluster-state contradicts --cluster-state; use only one of them"},
-		{[]string{"--resume", "f", "--dry-run", "--cluster-state", "g"}, false, "--cluster-state cannot be used with --resume; leave it out"},
+		{[]string{"--resume", "f", "--dry-run", "--cluster-state", "g"}, false, "--cluster-state cannot be used with --resume; leave out --cluster-state"},
 		{[]string{"--evict", "last", "--queue"}, false, "--evict and --queue cannot be used together; use only one of them in each call"},
 		{[]string{"--ps", "--dry-run"}, false, "--ps and --dry-run cannot be used together; use only one of them in each call"},
 		{[]string{"--plan", "--doctor", "a"}, false, "--doctor and --plan cannot be used together; use only one of them in each call"},
 		{[]string{"--plan", "--dry-run", "a"}, false, ""},
-		{[]string{"--selftest", "--json"}, true, "--json cannot be used with --selftest; leave it out"},
+		{[]string{"--selftest", "--json"}, true, "--json cannot be used with --selftest; leave out --json"},
 		{[]string{"--ps", "--json"}, false, ""},
-		{[]string{"--ps", "--wait"}, false, "--wait cannot be used with --ps; leave it out"},
-		{[]string{"--ps", "--resume", "f"}, false, "--resume cannot be used with --ps; leave it out"},
+		{[]string{"--ps", "--wait"}, false, "--wait cannot be used with --ps; leave out --wait"},
+		{[]string{"--ps", "--resume", "f"}, false, "--resume cannot be used with --ps; leave out --resume"},
 	} {
 		line, err := Mpiexec(linuxSignals).Parse(test.args, Sources{})
 		if err != nil {

@@ -36,7 +36,7 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	s.Members = slices.Compact(s.Members)
 	slices.Reverse(s.Members)
 	if len(s.Members) == 0 {
-		return fmt.Errorf("%q has no number of at least 1", s.Text)
+		return fmt.Errorf("%q contains no number above 0", s.Text)
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 func TestParaStationInPlaceOfTheConfiguration(t *testing.T) {
 	from := Sources{Environ: []string{"MPIEXEC_CONFIG=/etc/parastation.conf"}, Read: func(string) (string, error) { return "HWType { ethernet }\nNodes {\n", nil }}
 	_, err := Mpiexec(func(string) int { return 0 }).Parse([]string{"-n", "1", "true"}, from)
-	if err == nil || !strings.HasPrefix(err.Error(), "/etc/parastation.conf: parastation.conf cannot be used as the configuration file of mpiexec") || strings.Contains(err.Error(), "\n") {
+	if err == nil || !strings.HasPrefix(err.Error(), "/etc/parastation.conf is a configuration file of ParaStation, not of mpiexec") || strings.Contains(err.Error(), "\n") {
 		t.Error(err)
 	}
 }

@@ -144,21 +144,21 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	case other.query == "yes" || other.query == "hosts":
 		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be used together", g.Spelled, other.Spelled), Remedy: "use only one of them in each call"}
 	}
-	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave it out"}
+	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave out " + other.Spelled}
 }
 
 // misplaced returns an error which says that option g needs one of the required options.
 func (g GivenOption) misplaced(required []string) error {
 	if required[0] == "run" {
-		return &usererr.Error{Text: g.Spelled + " cannot be used in a command that starts no ranks", Remedy: "leave it out"}
+		return &usererr.Error{Text: g.Spelled + " cannot be used in a command that starts no ranks", Remedy: "leave out " + g.Spelled}
 	}
 	var names []string
 	for _, name := range required {
 		names = append(names, g.table.names[name].Option.Dashed)
 	}
-	remedy := "add one of these options, or leave it out"
+	remedy := "add one of these options, or leave out " + g.Spelled
 	if only := g.table.names[required[0]].Option; len(required) == 1 {
-		remedy = fmt.Sprintf("add %s%s, or leave it out", only.Dashed, only.argumentText())
+		remedy = fmt.Sprintf("add %s, or leave out %s", only.Dashed+only.argumentText(), g.Spelled)
 	}
 	return &usererr.Error{Text: fmt.Sprintf("%s requires %s", g.Spelled, strings.Join(names, " or ")), Remedy: remedy}
 }

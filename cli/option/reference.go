@@ -10,8 +10,8 @@ import (
 func (t *Table) Reference() string {
 	var b strings.Builder
 	b.WriteString("# Options\n\n" +
-		"Made of the option table (cli/option/options.go) by `go test ./cli/option -run TestReference -update`.\n\n" +
-		"Options may be written with one dash or two. Case, and `-` or `_`, do not matter in long names. A value is the next word or\n" +
+		"This page is generated from the option table (cli/option/options.go) by `go test ./cli/option -run TestReference -update`.\n\n" +
+		"Options may be written with one dash or two. In long names, upper and lower case mean the same, and so do `-` and `_`. A value is the next word or\n" +
 		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
 		"`~/.config/mpiexec/config`; other variables that mean the same are listed. An option\n" +
 		"that belongs to one app context (the part between two `:`) has a form `-gNAME` for all app contexts without their own: `-gwdir DIR`, `-gn N`.\n")
@@ -26,7 +26,7 @@ func (t *Table) Reference() string {
 		"shell functions. It does not pass on these variables, so ranks keep the values of their own hosts: `%s`. Variables that another launcher has set for "+
 		"mpiexec, such as `PMI_*`, are not passed on either. `TMPDIR` is passed on only to hosts that have that folder. Variables in `-genvlist`, `-genv`, "+
 		"`-env` or `-x` are always passed on.\n", strings.Join(PrivateVariables, "`, `"))
-	b.WriteString("\n## Options of other launchers\n\nmpiexec refuses these options and prints what to use instead. With `--lenient` it only warns of the options marked *. It ignores the options marked +, with a note.\n\n")
+	b.WriteString("\n## Options of other launchers\n\nmpiexec refuses these options and prints what to use instead. With `--lenient`, it ignores the options marked * and prints a warning. It always ignores the options marked + and prints a note.\n\n")
 	for _, r := range t.refusals {
 		star := ""
 		switch r.grade {

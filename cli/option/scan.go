@@ -382,9 +382,9 @@ func (s *scanner) refuseForeign(dashed string, r refusal) {
 	case gradeError:
 		s.addError(text, "")
 	case gradeLenient:
-		s.errs = append(s.errs, lenientError{&usererr.Error{Text: text, Remedy: "leave it out, or add --lenient"}})
+		s.errs = append(s.errs, lenientError{&usererr.Error{Text: text, Remedy: "leave out the option, or add --lenient"}})
 	case gradeUnneeded:
-		s.notes = append(s.notes, text+"; leave it out")
+		s.notes = append(s.notes, text+"; leave out the option")
 	}
 }
 

@@ -43,7 +43,7 @@ func (w *Inputs) UseAllocation(line option.Line) (out option.Line, note string, 
 	named := namesRelativeHosts(line)
 	system := w.wantedBatchSystem(line, named)
 	if asked := allocationOption(line); system == "" && asked != "" {
-		return line, "", &usererr.Error{Text: asked + " works only with hosts that a batch system allocated, but this job uses other hosts", Remedy: "leave it out"}
+		return line, "", &usererr.Error{Text: asked + " works only with hosts that a batch system allocated, but this job uses other hosts", Remedy: "leave out " + asked}
 	}
 	if system != "" {
 		if err := w.readAllocation(system, wish); err != nil {
@@ -75,7 +75,7 @@ func (w Inputs) withAllocatedHosts(line option.Line, system string, auto bool) (
 			line.Apps[i].Host, line.Apps[i].HostFile = nil, ""
 		}
 		owner := batch.JobName(w.Allocation.System, w.Allocation.Job)
-		note = fmt.Sprintf("mpiexec uses the hosts of %s (%s); to choose other hosts: -rmk none", owner, w.Allocation.Source)
+		note = fmt.Sprintf("mpiexec uses the hosts of %s (%s); to use other hosts, add -rmk none", owner, w.Allocation.Source)
 	}
 	if slices.ContainsFunc(line.Apps, func(s option.AppContext) bool { return s.Host != nil || s.HostFile != "" }) {
 		return line, "", &usererr.Error{Text: fmt.Sprintf("-rmk %s contradicts -host and -hostfile", system), Remedy: "use only one of them"}

@@ -113,8 +113,8 @@ func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, erro
 }
 
 // assignVars adds the variables of an option to env. If the option gives no value for a variable, the value comes from
-// environ. name is the option's name, for errors.
-func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVar) error {
+// environ. optionName is the name of the option, for errors.
+func assignVars(env *job.Env, environ []string, optionName string, vars []option.EnvVar) error {
 	for _, v := range vars {
 		if !v.Inherited {
 			env.Set = append(env.Set, v.Name+"="+v.Value)
@@ -127,9 +127,9 @@ func assignVars(env *job.Env, environ []string, name string, vars []option.EnvVa
 				found = true
 			}
 		}
-		if !found && name != "-x" { // for -x package option warns
-			return &usererr.Error{Text: fmt.Sprintf("%s %s: this variable is not set here", name, v.Name),
-				Remedy: fmt.Sprintf("set a value: %s %s=VALUE", name, v.Name)}
+		if !found && optionName != "-x" { // for -x package option warns
+			return &usererr.Error{Text: fmt.Sprintf("%s %s: this variable is not set here", optionName, v.Name),
+				Remedy: fmt.Sprintf("to set a value, write %s %s=VALUE", optionName, v.Name)}
 		}
 	}
 	return nil

@@ -117,9 +117,9 @@ func checkBinding(value string) error {
 	}
 	switch {
 	case b.Width > 0:
-		return fmt.Errorf("the number of CPUs of a rank must be the same on all hosts: -tpp %d", b.Width)
+		return fmt.Errorf("ranks must have the same number of CPUs on all hosts; use -tpp %d", b.Width)
 	case b.Report:
-		return errors.New("the word report is not allowed for a single host; use --report-bindings")
+		return errors.New("report works only for all hosts, not for one of them; use --report-bindings")
 	}
 	return nil
 }

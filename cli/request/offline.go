@@ -55,7 +55,7 @@ func sizeUnknownError(hosts []string) *plan.Error {
 		has = "have"
 	}
 	return &plan.Error{
-		Code: "unseen", Text: fmt.Sprintf("the number of CPUs that %s %s is not known, because the hosts were not contacted", hostlist.Fold(hosts), has),
+		Code: "unseen", Text: fmt.Sprintf("the number of CPUs that %s %s is not known, because mpiexec did not contact the hosts", hostlist.Fold(hosts), has),
 		Remedy: fmt.Sprintf("leave out --no-probe, or give the slots (%s:N)", hosts[0]),
 	}
 }
@@ -65,9 +65,9 @@ func sizeUnknownError(hosts []string) *plan.Error {
 func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) simulate.Outcome {
 	warnings = slices.Concat(warnings, unprobedNotes(req), unknownAttributeNotes(req, snap))
 	hosts := candidatesOfUnknownSize(req, snap)
-	if by, unseen := candidatesThatMatter(req, snap, hosts); unseen != nil {
-		failed := sizeUnknownError(unseen)
-		failed.Text = fmt.Sprintf("%s depends on the %s of %s, but the hosts were not contacted", by, neededFact(req, by), hostlist.Fold(unseen))
+	if option, unknown := candidatesThatMatter(req, snap, hosts); unknown != nil {
+		failed := sizeUnknownError(unknown)
+		failed.Text = fmt.Sprintf("%s depends on the %s of %s, but mpiexec did not contact the hosts", option, neededFact(req, option), hostlist.Fold(unknown))
 		failed.Remedy = "leave out --no-probe"
 		return simulate.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}

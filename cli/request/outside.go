@@ -36,12 +36,12 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	if names == nil {
 		return nil
 	}
-	are := "is not a host"
+	text := "%s is not a host of %s"
 	if len(names) > 1 {
-		are = "are not hosts"
+		text = "%s are not hosts of %s"
 	}
 	owner := batch.JobName(system.Name, number)
-	return &usererr.Error{Text: fmt.Sprintf("%s %s of %s", hostlist.FoldBrief(names), are, owner), Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
+	return &usererr.Error{Text: fmt.Sprintf(text, hostlist.FoldBrief(names), owner), Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
 }
 
 // nodesOutsideJob returns the nodes that the batch job does not contain under any of their names. It ignores

@@ -40,11 +40,11 @@ func CheckChanges(line option.Line, savedRequest job.Request) error {
 		switch {
 		case slices.Contains(allowed, g.Name) || g.MayChange():
 		case g.Name == "n":
-			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed (the saved job has %s)", g.Spelled, rankCountsText(savedRequest)),
-				Remedy: "--min-ranks or -soft allows fewer ranks"}
+			return &usererr.Error{Text: fmt.Sprintf("--resume cannot change %s: the number of ranks of the saved job is %s", g.Spelled, rankCountsText(savedRequest)),
+				Remedy: "to allow fewer ranks, use --min-ranks or -soft"}
 		default:
-			return &usererr.Error{Text: fmt.Sprintf("--resume: %s cannot be changed: the saved job determines it", g.Spelled),
-				Remedy: "these can be changed: hosts, -timeout, --wait, --restart and its options, --spares, --min-nodes, --min-ranks, -soft and options of output"}
+			return &usererr.Error{Text: fmt.Sprintf("--resume cannot change %s: the saved job determines it", g.Spelled),
+				Remedy: "you can change the hosts, -timeout, --wait, --restart and its options, --spares, --min-nodes, --min-ranks, -soft and the options for output"}
 		}
 	}
 	return nil
@@ -138,7 +138,7 @@ func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool)
 // instead of the saved hosts.
 func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, error) {
 	if req.FixedPlacements != nil {
-		return nil, &usererr.Error{Text: "--resume: hosts cannot be changed: the saved job has a fixed place for each rank", Remedy: "leave out the options that list hosts"}
+		return nil, &usererr.Error{Text: "--resume cannot change the hosts: the saved job has a fixed place for each rank", Remedy: "leave out the options that list hosts"}
 	}
 	s := &line.Apps[0]
 	s.Program, s.N = req.Apps[0].Argv[0], 0

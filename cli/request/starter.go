@@ -38,7 +38,7 @@ func (w Inputs) FindStarter(j option.JobOptions) (Starter, error) {
 	attach := asked != nil && asked.Attach != nil && j.Launcher == asked.Attach.Program
 	switch {
 	case asked != nil && asked != system, attach && !attachable(number), asked != nil && !attach && !w.hasSecret(asked.Starter):
-		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: mpiexec does not run inside a job of %s", j.Launcher, asked.Title), Remedy: asked.Within + "; or use -launcher ssh"}
+		return Starter{}, &usererr.Error{Text: fmt.Sprintf("-launcher %s: mpiexec does not run inside a job of %s", j.Launcher, asked.Title), Remedy: asked.Within + ", or use -launcher ssh"}
 	case attach:
 		return Starter{System: asked, Job: number, Attach: true, ByName: true}, nil
 	case system == nil, system.Starter == nil, system.Untried && asked == nil, !w.hasSecret(system.Starter):
@@ -118,7 +118,7 @@ func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.
 	wait := userDelay
 	switch {
 	case req.RM == nil && userDelay > 0:
-		return 0, &usererr.Error{Text: "--batch-option kill-delay= works only in a job of a batch system", Remedy: "use --kill-grace, or leave it out"}
+		return 0, &usererr.Error{Text: "--batch-option kill-delay=TIME works only in a job of a batch system", Remedy: "use --kill-grace, or leave out kill-delay=TIME"}
 	case req.RM == nil:
 		return 0, nil
 	case userDelay > 0:

@@ -166,7 +166,7 @@ func kindError(ok bool, at, kind string) error {
 	if ok {
 		return nil
 	}
-	return fmt.Errorf("%s: %s is wanted", at, kind)
+	return fmt.Errorf("%s: the value must be %s", at, kind)
 }
 
 func readStruct(target reflect.Value, decoded any, at string) error {
@@ -224,9 +224,9 @@ func readText(decoded any, at string) (string, error) {
 	case map[string]any:
 		coded, ok := decoded["base64"].(string)
 		plain, err := base64.StdEncoding.DecodeString(coded)
-		return string(plain), kindError(ok && err == nil, at, "a text, or base64")
+		return string(plain), kindError(ok && err == nil, at, "a string, or an object with the key base64")
 	}
-	return "", kindError(false, at, "a text")
+	return "", kindError(false, at, "a string")
 }
 
 func readTime(target reflect.Value, decoded any, at string) error {

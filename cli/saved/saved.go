@@ -222,7 +222,7 @@ func (j Job) check() error {
 	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
 		return errors.New("state: the value must be stopped, running or ended")
 	case j.Request == nil || j.Request.Job != j.ID:
-		return errors.New("request: the value does not belong to this job")
+		return errors.New("request: the value has the ID of another job")
 	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
 		return errors.New("attempt: the number does not follow the attempts in history")
 	case j.Size < 0 || j.Size > maxCount:
@@ -274,7 +274,7 @@ func (j Job) Resume(now time.Time) Resumption {
 		s.Past = append(s.Past, job.Attempt(a))
 	}
 	if j.State == Running && j.Attempt == len(j.History) {
-		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "the mpiexec of the job had ended",
+		s.Past = append(s.Past, job.Attempt{Number: j.Attempt, Began: j.Began, Ended: now, Reason: "internal", Cause: "mpiexec ended while the job was running",
 			Nodes: j.Nodes, Size: j.Size, Exit: job.ExitInternal})
 		s.MaybeAlive = j.Nodes
 	} else if len(s.Past) > 0 {

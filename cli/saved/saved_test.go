@@ -215,15 +215,15 @@ func TestNoSavedJob(t *testing.T) {
 		{`"version": 2,`, ``, "version none is not supported"},
 		{`"state": "stopped"`, `"state": "dead"`, "state: the value must be stopped, running or ended"},
 		{`"job": "j-1"`, `"job": "../j"`, "job: the value is not a job ID of at most 40 letters"},
-		{`"job": "j-1"`, `"job": "j-2"`, "request: the value does not belong to this job"},
+		{`"job": "j-1"`, `"job": "j-2"`, "request: the value has the ID of another job"},
 		{`"attempt": -1`, `"attempt": 7`, "attempt: the number does not follow"},
-		{`"attempt": -1`, `"attempt": 1.5`, "attempt: a whole number is wanted"},
-		{`"N": 4`, `"N": "4"`, "request.Apps[0].N: a whole number is wanted"},
+		{`"attempt": -1`, `"attempt": 1.5`, "attempt: the value must be a whole number"},
+		{`"N": 4`, `"N": "4"`, "request.Apps[0].N: the value must be a whole number"},
 		{`"N": 4`, `"N": -4`, "request.Apps[0]: the program or the number of ranks is missing"},
 		{`"Name": "n2"`, `"Name": "n1"`, "request.Nodes[1]: the name is missing or not unique"},
-		{`"Name": "n2"`, `"Name": ["n1"]`, "request.Nodes[1].Name: a text is wanted"},
-		{`"MaxRestarts": 3`, `"MaxRestarts": 99999999999999999999`, "request.Restart.MaxRestarts: a whole number is wanted"},
-		{`"base64": "/w=="`, `"base64": "?"`, "a text, or base64 is wanted"},
+		{`"Name": "n2"`, `"Name": ["n1"]`, "request.Nodes[1].Name: the value must be a string"},
+		{`"MaxRestarts": 3`, `"MaxRestarts": 99999999999999999999`, "request.Restart.MaxRestarts: the value must be a whole number"},
+		{`"base64": "/w=="`, `"base64": "?"`, "the value must be a string, or an object with the key base64"},
 	} {
 		if !strings.Contains(good, test.old) {
 			t.Fatalf("%q is not in\n%s", test.old, good)

@@ -236,7 +236,7 @@ func TestDoctorSaysWhatRefusesTheJob(t *testing.T) {
 		}
 	}
 	r := b.runMpiexec(t, "--doctor", "--wait", "-host", fmt.Sprintf("n1:%d", slots), "-n", fmt.Sprint(slots), "hostname")
-	if r.code != 1 || !strings.Contains(r.out, "\nwarning  the job: waits at position 1 of the queue: ") {
+	if r.code != 1 || !strings.Contains(r.out, "\nwarning  the job: the job would wait at position 1 of the queue: ") {
 		t.Errorf("with --wait: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	holder.cmd.Process.Signal(syscall.SIGTERM)

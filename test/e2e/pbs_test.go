@@ -61,7 +61,7 @@ func TestPBSAttach(t *testing.T) {
 	}
 	put("n2", "#!/bin/sh\nexit 1\n")
 	res = run("-launcher", "pbs_attach", "hostname")
-	const warning = "mpiexec: warning: pbs_attach failed on n2, pbs_attach not found on n3: PBS will not account for ranks there\n"
+	const warning = "mpiexec: warning: pbs_attach failed on n2 and pbs_attach was not found on n3, so PBS will not account for ranks on these hosts\n"
 	if res.code != 0 || countEqualLines(res.out) != "n1:1 n2:1 n3:1" || strings.Count(res.err, warning) != 1 || !strings.Contains(res.err, "rm: PBS job 12[3].it's, 3 hosts, 3 tasks, 3 CPUs, starter pbs_attach") {
 		t.Errorf("exit %d: %s%s", res.code, res.out, res.err)
 	}
@@ -69,7 +69,7 @@ func TestPBSAttach(t *testing.T) {
 		t.Errorf("without the job's cookie it is not ssh: %s", res.err)
 	}
 	env = nil
-	if res := run("-launcher", "pbs_attach", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs_attach: mpiexec does not run inside a job of PBS\n  hint: start mpiexec in a script of qsub; or use -launcher ssh") {
+	if res := run("-launcher", "pbs_attach", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs_attach: mpiexec does not run inside a job of PBS\n  hint: start mpiexec in a script that qsub runs, or use -launcher ssh") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh does not pass standard input to its programs\n  hint: use -launcher pbs\n") {

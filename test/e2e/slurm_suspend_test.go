@@ -111,7 +111,7 @@ func slurmUnheld(t *testing.T, s *slurmCluster) {
 		t.Fatal(err)
 	}
 	r := s.salloc(t, []string{"-N2", "-n2", "-w", "n1,n2"}, "env", "PATH="+dir+":"+os.Getenv("PATH"), binary, "hostname").wait(t)
-	const want = "mpiexec: warning: Slurm does not control the ranks on n[1-2] (no slurmstepd among their parent processes)\n"
+	const want = "mpiexec: warning: Slurm does not control the ranks on n[1-2], because they do not descend from slurmstepd\n"
 	if r.code != 0 || r.err != want || countEqualLines(r.out) != "n1:1 n2:1" {
 		t.Errorf("exit %d: %s%s\nwant %s", r.code, r.out, r.err, want)
 	}

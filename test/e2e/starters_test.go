@@ -158,7 +158,7 @@ func checkFallback(t *testing.T, b *testCluster) {
 	report := filepath.Join(t.TempDir(), "report")
 	res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", "lsf", "--batch-option", "fallback=ssh", "--report", report, "hostname"}}).wait(t)
 	for text, want := range map[string]int{
-		"mpiexec: warning: blaunch failed on n2 (n2 is drained), so mpiexec uses ssh for all hosts: LSF will not account for their ranks\n": 1,
+		"mpiexec: warning: blaunch failed on n2 (n2 is drained). mpiexec uses ssh for all hosts, so LSF will not account for their ranks\n": 1,
 		"ranks on 2 hosts are not visible to LSF (started by ssh)\n":                                                                        1,
 	} {
 		if n := strings.Count(res.err, text); n != want {
