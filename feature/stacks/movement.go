@@ -12,11 +12,12 @@ import (
 )
 
 // A fingerprint shows whether a main thread has done anything since it was last read. If the thread is in an MPI call,
-// the fingerprint covers only the callers of MPI, because the library itself may poll. If not, it covers the whole
-// stack.
+// the fingerprint covers only the callers of MPI, because the library itself may poll, and the messages of the process.
+// If not, it covers the whole stack.
 type fingerprint struct {
-	inMPI bool
-	hash  uint64
+	inMPI   bool
+	hash    uint64
+	traffic uint64 // from trafficOf
 }
 
 // fingerprintOf returns the fingerprint of a thread. It returns false if the stack could not be read. If the thread is
@@ -30,6 +31,9 @@ func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fing
 			if !tree.Communicates(l.Function) {
 				continue
 			}
+			if _, is := tree.MPICall(l.Function); is { // ranks in other libraries may have threads that send heartbeats
+				p.traffic = trafficOf(t.thread.TID)
+			}
 			caller, ok := stack.CallerOf(trace.Host, t.thread.Registers, t.mem, t.mappings, i)
 			if !ok {
 				return p, at, false
@@ -38,7 +42,8 @@ func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fing
 			if !t.mem(at.address, at.was[:]) {
 				at.address = 0
 			}
-			return fingerprint{true, caller.Fingerprint(t.mem)}, at, true
+			p.inMPI, p.hash = true, caller.Fingerprint(t.mem)
+			return p, at, true
 		}
 	}
 	for _, a := range t.frames {

@@ -36,9 +36,9 @@ func TestWatchSlots(t *testing.T) {
 
 // A rank has moved if it was read before and is elsewhere now.
 func TestMovedSince(t *testing.T) {
-	before := map[int]fingerprint{0: {true, 7}, 1: {true, 7}, 2: {true, 7}}
-	now := map[int]fingerprint{0: {true, 7}, 1: {false, 7}, 2: {true, 8}, 3: {true, 9}}
-	if moved := movedSince(before, now); !slices.Equal(moved, []int{1, 2}) {
+	before := map[int]fingerprint{0: {true, 7, 1}, 1: {true, 7, 1}, 2: {true, 7, 1}, 4: {true, 7, 1}}
+	now := map[int]fingerprint{0: {true, 7, 1}, 1: {false, 7, 1}, 2: {true, 8, 1}, 3: {true, 9, 1}, 4: {true, 7, 2}}
+	if moved := movedSince(before, now); !slices.Equal(moved, []int{1, 2, 4}) {
 		t.Errorf("%v have moved", moved)
 	}
 }
