@@ -38,6 +38,7 @@ type StackGroup struct {
 	State   StackState   `json:"state"`              // of most of them
 	WaitsIn string       `json:"waits_in,omitempty"` // kernel function in which all of them sleep
 	Note    string       `json:"note,omitempty"`     // why the stack is missing or not whole
+	Signal  string       `json:"signal,omitempty"`   // the signal that has stopped all of them; empty: they run, or it is unknown
 	Frames  []StackFrame `json:"frames"`             // outermost first
 }
 
@@ -64,7 +65,7 @@ func (r StackReport) Truncated() StackReport {
 	for i := range r.Groups {
 		g := &r.Groups[i]
 		g.Frames = g.Frames[:min(len(g.Frames), MaxStackFrames)]
-		for _, word := range []*string{&g.Thread, &g.WaitsIn, &g.Note, (*string)(&g.State)} {
+		for _, word := range []*string{&g.Thread, &g.Signal, &g.WaitsIn, &g.Note, (*string)(&g.State)} {
 			*word = truncate(*word)
 		}
 		for j := range g.Nodes {

@@ -14,6 +14,7 @@ func (c *Codec) stackGroup(g *job.StackGroup) {
 	c.Word(&g.Thread, "thread")
 	c.Num(&g.Threads, Range{"threads", 1, 1 << 31})
 	c.Word((*string)(&g.State), "state")
+	c.Word(&g.Signal, "signal")
 	c.Word(&g.WaitsIn, "wait channel")
 	c.Word(&g.Note, "note")
 	List(c, &g.Frames, Length{"frames", job.MaxStackFrames}, func(c *Codec, f *job.StackFrame) {

@@ -230,6 +230,9 @@ func keyOf(a stack.Address) addressKey {
 // group returns the thread as a group of its own.
 func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup {
 	g := job.StackGroup{Ranks: []int{t.rank}, Threads: 1, State: stateOf(t.thread.State), WaitsIn: t.thread.WaitIn, Note: t.note}
+	if t.thread.Signal != 0 {
+		g.State, g.Signal = job.StackStopped, job.Signal(t.thread.Signal).String()
+	}
 	if !t.main {
 		if g.Thread = t.thread.Name; g.Thread == "" {
 			g.Thread = "?"

@@ -59,8 +59,8 @@ func init() {
 		return &GatherStacks{Ranks: []int{rank}, Watch: true}
 	}})
 	wire.Register[StackGroups](103, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: maxGroupsBytes, Example: func(rank int) wire.Message {
-		return &StackGroups{Report: job.StackReport{Notes: []string{"n"}, Groups: []job.StackGroup{{Ranks: []int{rank}, Nodes: []string{"a"}, Threads: 1, State: job.StackRuns,
-			WaitsIn: "w", Note: "o", Thread: "t", Frames: []job.StackFrame{{Function: "f", File: "f.c", Line: 1, Library: "l"}}}}}, Moved: []int{rank}}
+		return &StackGroups{Report: job.StackReport{Notes: []string{"n"}, Groups: []job.StackGroup{{Ranks: []int{rank}, Nodes: []string{"a"}, Threads: 1, State: job.StackStopped,
+			Signal: "s", WaitsIn: "w", Note: "o", Thread: "t", Frames: []job.StackFrame{{Function: "f", File: "f.c", Line: 1, Library: "l"}}}}}, Moved: []int{rank}}
 	}})
 	node.Admit(checkGroups)
 }

@@ -68,6 +68,7 @@ type Thread struct {
 	TID       int
 	Name      string // as the program has named it; comm(5)
 	State     byte   // before the stop; a letter of proc_pid_stat(5)
+	Signal    int    // signal that has stopped its process; 0: it is not stopped, or was not traced
 	WaitIn    string // function of the kernel in which it sleeps; empty: none, or unknown
 	Registers stack.Registers
 	Read      bool // Registers are set. If false, it could not be stopped, and only the kernel's information is known
@@ -209,21 +210,27 @@ func (t *tracer) read(th *Thread) bool {
 		th.window = slices.Clip(slices.Clone(readMemory(t.process.PID, th.windowAt, size))) // often the stack ends long before
 		t.process.readCalls(th)
 	}
-	ptrace(unix.PTRACE_DETACH, th.TID, 0, uintptr(pendingSignal(th.TID)))
+	pending := 0
+	pending, th.Signal = signalsOf(th.TID)
+	ptrace(unix.PTRACE_DETACH, th.TID, 0, uintptr(pending))
 	t.process.Stopped = max(t.process.Stopped, time.Since(th.running))
 	return true
 }
 
-// pendingSignal returns the signal that a stopped thread was about to receive, or 0.
-func pendingSignal(tid int) int {
+// signalsOf returns the signal that a traced thread was about to receive, and the signal that has stopped its process.
+// They are 0 if there is none.
+func signalsOf(tid int) (pending, stopped int) {
 	var info unix.Siginfo
 	if ptrace(unix.PTRACE_GETSIGINFO, tid, 0, uintptr(unsafe.Pointer(&info))) != nil {
-		return 0
+		return 0, 0
 	}
-	if info.Code>>8 == unix.PTRACE_EVENT_STOP { // by our interrupt, or by a stop of its group
-		return 0
+	switch {
+	case info.Code>>8 != unix.PTRACE_EVENT_STOP:
+		return int(info.Signo), 0
+	case unix.Signal(info.Signo) == unix.SIGTRAP: // by our interrupt
+		return 0, 0
 	}
-	return int(info.Signo)
+	return 0, int(info.Signo) // by a stop of its group
 }
 
 func ptrace(request, tid int, address, data uintptr) error {

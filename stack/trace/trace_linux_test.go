@@ -124,6 +124,7 @@ int main(int argc, char **argv) {
 	if (!strcmp(argv[1], "sleep")) for (;;) sleep(1000);
 	if (!strcmp(argv[1], "signal")) { signal(SIGALRM, handler); alarm(1); for (;;) pause(); }
 	if (!strcmp(argv[1], "vfork")) { if (!vfork()) for (;;) sleep(1000); }
+	if (!strcmp(argv[1], "read")) { setpgid(0, 0); raise(SIGTTIN); outermost(argc); }
 	return 0;
 }
 `
@@ -298,26 +299,34 @@ func TestProcessesThatWait(t *testing.T) {
 	}
 }
 
-// A process that SIGSTOP has stopped is read, and stays stopped.
+// A process that a signal has stopped is read with the signal, and stays stopped.
 func TestAStoppedProcessStaysStopped(t *testing.T) {
-	pid := start(t, program(t, inC, "-O2"), "spin")
-	unix.Kill(pid, unix.SIGSTOP)
-	stops := func() {
-		for stateOf(pid) != "T" { // also after it was read: it returns into its stop
+	c := program(t, inC, "-O2")
+	for how, signal := range map[string]unix.Signal{"spin": unix.SIGSTOP, "read": unix.SIGTTIN} {
+		pid := start(t, c, how)
+		if how == "spin" {
+			unix.Kill(pid, signal)
+		}
+		stops := func() {
+			for stateOf(pid) != "T" { // also after it was read: it returns into its stop
+				runtime.Gosched()
+			}
+		}
+		for range 5 {
+			stops()
+			threads, p := namesOf(t, pid)
+			if got := strings.Join(threads[0], ", "); !strings.Contains(got, "main") || p.Threads[0].State != 'T' || p.Threads[0].Signal != int(signal) {
+				t.Errorf("%s: %s, %c, signal %d", how, got, p.Threads[0].State, p.Threads[0].Signal)
+			}
+		}
+		stops()
+		unix.Kill(pid, unix.SIGCONT)
+		for stateOf(pid) != "R" {
 			runtime.Gosched()
 		}
-	}
-	for range 5 {
-		stops()
-		threads, p := namesOf(t, pid)
-		if got := strings.Join(threads[0], ", "); !strings.Contains(got, "main") || p.Threads[0].State != 'T' {
-			t.Errorf("%s, %c", got, p.Threads[0].State)
+		if _, p := namesOf(t, pid); p.Threads[0].Signal != 0 {
+			t.Errorf("%s: signal %d although it runs", how, p.Threads[0].Signal)
 		}
-	}
-	stops()
-	unix.Kill(pid, unix.SIGCONT)
-	for stateOf(pid) != "R" {
-		runtime.Gosched()
 	}
 }
 

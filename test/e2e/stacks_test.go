@@ -41,8 +41,8 @@ var plantedHangs = []struct {
 	{"page", "mpich", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", true},
 	{"child", "openmpi", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", true},
 	{"memory", "openmpi", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", true},
-	{"stop", "mpich", "rank 7 keeps the others waiting: the rank is stopped by a signal", true},
-	{"ttin", "openmpi", "rank 7 keeps the others waiting: the rank is stopped by a signal", true},
+	{"stop", "mpich", "rank 7 keeps the others waiting: the rank is stopped by SIGSTOP", true},
+	{"ttin", "openmpi", "rank 7 keeps the others waiting: the rank is stopped by SIGTTIN", true},
 	{"sleep", "mpich", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", false},
 	{"loop", "openmpi", "rank 7 keeps the others waiting: it computes outside of MPI", false},
 	{"gil", "python", "rank 7 keeps the others waiting: it ", false}, // it polls for the lock

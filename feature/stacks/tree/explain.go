@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -82,7 +83,7 @@ func whyElsewhere(g, largest job.StackGroup, call string) reason {
 	case g.State == job.StackEnded:
 		return reason{"the rank has ended", "the ranks have ended", weightEnded}
 	case g.State == job.StackStopped:
-		return reason{"the rank is stopped by a signal", "the ranks are stopped by a signal", weightStopped}
+		return reason{"the rank is stopped by " + cmp.Or(g.Signal, "a signal"), "the ranks are stopped by a signal", weightStopped}
 	case g.Note != "" && len(g.Frames) == 0:
 		return reason{"the stack of the rank could not be read", "the stacks of the ranks could not be read", weightUnknown}
 	case name == call && key(g) == key(largest):

@@ -140,7 +140,10 @@ func stateText(g job.StackGroup) string {
 			parts[0] = "spinning"
 		}
 	}
-	if g.WaitsIn != "" && g.State != job.StackRuns && g.State != job.StackEnded {
+	switch {
+	case g.State == job.StackStopped && g.Signal != "":
+		parts[0] += ": " + format.EscapeField(g.Signal)
+	case g.WaitsIn != "" && g.State != job.StackRuns && g.State != job.StackEnded:
 		parts[0] += ": " + format.EscapeField(g.WaitsIn)
 	}
 	if len(g.Ranks) > 1 {

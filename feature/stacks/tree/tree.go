@@ -143,7 +143,7 @@ func key(g job.StackGroup) string {
 	if g.State == job.StackStopped || g.State == job.StackEnded {
 		special = g.State
 	}
-	fmt.Fprintf(&b, "%q %q %q", g.Thread, g.Note, special)
+	fmt.Fprintf(&b, "%q %q %q %q", g.Thread, g.Note, special, g.Signal)
 	for i, f := range g.Frames {
 		if i == len(g.Frames)-1 && g.State == job.StackRuns {
 			f.Line = 0

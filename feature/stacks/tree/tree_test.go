@@ -116,7 +116,8 @@ const reduce = "main@a:solve.c:40 exchange@a:solve.c:212 MPI_Allreduce@libmpi.so
 
 // The ranks that are elsewhere are named with the reason, the likeliest first.
 func TestExplain(t *testing.T) {
-	all := main4("0,1,3", job.StackRuns, reduce)
+	all, stopped := main4("0,1,3", job.StackRuns, reduce), main4("4", job.StackStopped, reduce)
+	stopped.Signal = "SIGTTIN"
 	for _, test := range []struct {
 		name   string
 		groups []job.StackGroup
@@ -127,6 +128,7 @@ func TestExplain(t *testing.T) {
 		{"computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a")}, "[2] it computes outside of MPI"},
 		{"in the kernel", []job.StackGroup{all, main4("2", job.StackBlocked, "main@a fsync@libc.so.6")}, "[2] it waits in the kernel, outside of MPI"},
 		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] the rank is stopped by a signal"},
+		{"stopped by a known signal", []job.StackGroup{all, stopped}, "[4] the rank is stopped by SIGTTIN"},
 		{"ended", []job.StackGroup{all, {Ranks: []int{2}, Threads: 1, State: job.StackEnded, Note: "the process of the rank has ended"}}, "[2] the rank has ended"},
 		{"two alike", []job.StackGroup{all, main4("2,4", job.StackSleeps, "main@a read@libc.so.6")}, "[2 4] they wait in the kernel, outside of MPI"},
 		{"two compute", []job.StackGroup{all, main4("2,4", job.StackRuns, "main@a compute@a")}, "[2 4] they compute outside of MPI"},
@@ -155,25 +157,29 @@ func TestMergeAndFormat(t *testing.T) {
 	io.WaitsIn, io.Nodes = "nfs_wait_bit_killable", []string{"n5"}
 	helper := main4("0,1", job.StackSleeps, "progress@libucs.so epoll_wait@libc.so.6")
 	helper.Thread = "async"
-	groups := Merge([]job.StackGroup{helper, io, main4("0,2", job.StackRuns, reduce), main4("1", job.StackSleeps, reduce), main4("5", job.StackRuns, "main@a:solve.c:50 compute@a:c.c:7"),
+	groups := Merge([]job.StackGroup{helper, io, stopped, main4("0,2", job.StackRuns, reduce), main4("1", job.StackSleeps, reduce), main4("5", job.StackRuns, "main@a:solve.c:50 compute@a:c.c:7"),
 		main4("4", job.StackRuns, "main@a:solve.c:50 compute@a:c.c:9")})
 	groups[0].Nodes = []string{"n1", "n2"}
 	const want = `  ranks 0-2      solve.c:212 exchange -> MPI_Allreduce  (spinning, 3 ranks on n[1-2])
   ranks 4-5      c.c:7 compute                          (running, 2 ranks)
   rank 37 on n5  io.c:88 write_restart -> fsync         (in the kernel: nfs_wait_bit_killable)
-  likely: rank 37 keeps the others waiting: it waits in the kernel, outside of MPI
+  likely: rank 7 keeps the others waiting: the rank is stopped by SIGTTIN
   n9: no answer
 
 calls of the main threads:
   main (solve.c:40)              ranks 0-2
     exchange (solve.c:212)
+	stopped := main4("7", job.StackStopped, "main@a:solve.c:44 raise@libc.so.6")
+	stopped.Signal, stopped.WaitsIn, stopped.Nodes = "SIGTTIN", "do_signal_stop", []string{"n6"}
       MPI_Allreduce (libmpi.so)
   main (solve.c:50)              ranks 4-5
     compute (c.c:7)
-  main (solve.c:44)              rank 37
-    write_restart (io.c:88)
+  main (solve.c:44)              ranks 7,37
+    raise (libc.so.6)            rank 7
+    write_restart (io.c:88)      rank 37
       fsync (libc.so.6)
 
+  rank 7 on n6   solve.c:44 main -> raise               (stopped: SIGTTIN)
 other threads:
   progress (libucs.so)      ranks 0-1, 2 threads async
     epoll_wait (libc.so.6)
