@@ -96,6 +96,8 @@ type StackSummary struct {
 	Text   string          // for people: a line for each group of main threads, and which ranks seem to keep the others waiting
 	Likely string          // which ranks seem to keep the others waiting, and why; empty: unknown
 	Moved  []int           // ranks whose main thread has done something between the last reading and this one
+
+	Computing []int // ranks with a thread, other than the main thread, that computes
 }
 
 // noStacks implements Stacks in a program without the feature that reads stacks.

@@ -60,7 +60,7 @@ func (w *watcher) due(now time.Time) time.Time {
 // was requested.
 func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event {
 	j := w.job
-	v := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved}, now)
+	v := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved, Computing: s.Computing}, now)
 	if v.Why != "" {
 		j.Env.Log.Info().Msgf("no progress for %s, but %s", quietText(v.Quiet), v.Why)
 	}

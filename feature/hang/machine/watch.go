@@ -136,6 +136,8 @@ type Reading struct {
 	Calls  []string         // by group, the MPI call that it is in; empty: none
 	Size   int              // ranks of the job
 	Moved  []int            // ranks that have done something since the last reading
+
+	Computing []int // ranks with a thread, other than the main thread, that computes
 }
 
 // A Verdict is the conclusion from a reading.
@@ -185,6 +187,8 @@ func (w *Watch) goesOn(r Reading) string {
 		seen = append(seen, g.Ranks...)
 		outside := r.Calls[i] == "" && g.State != job.StackStopped && g.State != job.StackEnded
 		switch {
+		case r.Calls[i] == "MPI_Comm_accept":
+			return fmt.Sprintf("rank %d waits for another job that connects", g.Ranks[0])
 		case strings.HasSuffix(g.Note, stack.TracedNote):
 			return fmt.Sprintf("a debugger traces rank %d", g.Ranks[0])
 		case outside && g.State == job.StackRuns:
@@ -197,6 +201,8 @@ func (w *Watch) goesOn(r Reading) string {
 	switch missing := r.Size - len(slices.Compact(seen)); {
 	case missing > 0:
 		return fmt.Sprintf("%d of %d ranks could not be read", missing, r.Size)
+	case len(r.Computing) > 0:
+		return fmt.Sprintf("a thread of rank %d computes", r.Computing[0])
 	case w.round > 0 && len(r.Moved) > 0:
 		return fmt.Sprintf("rank %d has moved", r.Moved[0])
 	}

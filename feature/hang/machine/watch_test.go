@@ -88,6 +88,11 @@ func TestWatch(t *testing.T) {
 		{"one is stopped", false, func(s *story) { s.quiet(54, 1); s.groups("MPI_Barrier", job.StackRuns, "", job.StackStopped) }, "[60 120 240]"},
 		{"one has ended", false, func(s *story) { s.quiet(54); s.groups("MPI_Barrier", job.StackRuns, "", job.StackEnded) }, "[60 120 240]"},
 		{"one moves", false, func(s *story) { s.quiet(54); s.reading.Moved = []int{1} }, "[]"},
+		{"a thread of one computes", false, func(s *story) { s.quiet(54); s.reading.Computing = []int{1} }, "[]"},
+		{"they wait for another job", false, func(s *story) {
+			s.quiet(54)
+			s.groups("MPI_Comm_accept", job.StackRuns, "MPI_Comm_accept", job.StackRuns)
+		}, "[]"},
 		{"one is not read", false, func(s *story) { s.quiet(54); s.groups("MPI_Barrier", job.StackRuns) }, "[]"},
 		{"a debugger traces one", false, func(s *story) { s.quiet(54); s.reading.Groups[1].Note = "process 7 traces it already" }, "[]"},
 		{"suspended", false, func(s *story) { s.quiet(54); s.Suspend(true, at(54)) }, "[]"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"remshell/idset"
 	"remshell/job"
@@ -110,6 +111,23 @@ func AllAlike(groups []job.StackGroup) (call string, alike bool) {
 	}
 	call = InMPI(main[0])
 	return call, call != ""
+}
+
+// Computing returns the ranks with a thread, other than the main thread, that computes. It leaves out threads that spin
+// while they wait for the next parallel part of the program (OpenMP).
+func Computing(r job.StackReport) (ranks []int) {
+	for _, g := range r.Groups {
+		if g.Thread == "" || g.State != job.StackRuns || InMPI(g) != "" || len(g.Frames) > 0 && isOpenMP(g.Frames[len(g.Frames)-1].Library) {
+			continue
+		}
+		ranks = append(ranks, g.Ranks...)
+	}
+	return idset.New(ranks...)
+}
+
+// isOpenMP reports whether a library contains the run-time system of OpenMP.
+func isOpenMP(library string) bool {
+	return strings.HasPrefix(library, "libgomp.") || strings.HasPrefix(library, "libiomp") || strings.HasPrefix(library, "libomp.")
 }
 
 func mainThreads(groups []job.StackGroup) []job.StackGroup {

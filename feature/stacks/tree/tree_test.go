@@ -151,10 +151,26 @@ func TestExplain(t *testing.T) {
 	}
 }
 
+// Threads that run compute, except in MPI and in OpenMP.
+func TestComputing(t *testing.T) {
+	thread := func(rank string, state job.StackState, stack string) job.StackGroup {
+		g := main4(rank, state, stack)
+		g.Thread = "worker"
+		return g
+	}
+	r := job.StackReport{Groups: []job.StackGroup{main4("0", job.StackRuns, "main@a compute@a"), thread("1,2", job.StackRuns, "work@a compute@a"), thread("3", job.StackSleeps, "work@a read@libc.so.6"),
+		thread("4", job.StackRuns, "work@a MPI_Recv@libmpi.so"), thread("5", job.StackRuns, "0x1@libgomp.so.1"), thread("6", job.StackRuns, "")}}
+	if got := Computing(r); !slices.Equal(got, []int{1, 2, 6}) {
+		t.Errorf("%v compute", got)
+	}
+}
+
 // Equal stacks are joined, wherever a loop is at the moment, and other threads are listed apart.
 func TestMergeAndFormat(t *testing.T) {
 	io := main4("37", job.StackBlocked, "main@a:solve.c:44 write_restart@a:io.c:88 fsync@libc.so.6")
 	io.WaitsIn, io.Nodes = "nfs_wait_bit_killable", []string{"n5"}
+	stopped := main4("7", job.StackStopped, "main@a:solve.c:44 raise@libc.so.6")
+	stopped.Signal, stopped.WaitsIn, stopped.Nodes = "SIGTTIN", "do_signal_stop", []string{"n6"}
 	helper := main4("0,1", job.StackSleeps, "progress@libucs.so epoll_wait@libc.so.6")
 	helper.Thread = "async"
 	groups := Merge([]job.StackGroup{helper, io, stopped, main4("0,2", job.StackRuns, reduce), main4("1", job.StackSleeps, reduce), main4("5", job.StackRuns, "main@a:solve.c:50 compute@a:c.c:7"),
@@ -162,6 +178,7 @@ func TestMergeAndFormat(t *testing.T) {
 	groups[0].Nodes = []string{"n1", "n2"}
 	const want = `  ranks 0-2      solve.c:212 exchange -> MPI_Allreduce  (spinning, 3 ranks on n[1-2])
   ranks 4-5      c.c:7 compute                          (running, 2 ranks)
+  rank 7 on n6   solve.c:44 main -> raise               (stopped: SIGTTIN)
   rank 37 on n5  io.c:88 write_restart -> fsync         (in the kernel: nfs_wait_bit_killable)
   likely: rank 7 keeps the others waiting: the rank is stopped by SIGTTIN
   n9: no answer
@@ -169,8 +186,6 @@ func TestMergeAndFormat(t *testing.T) {
 calls of the main threads:
   main (solve.c:40)              ranks 0-2
     exchange (solve.c:212)
-	stopped := main4("7", job.StackStopped, "main@a:solve.c:44 raise@libc.so.6")
-	stopped.Signal, stopped.WaitsIn, stopped.Nodes = "SIGTTIN", "do_signal_stop", []string{"n6"}
       MPI_Allreduce (libmpi.so)
   main (solve.c:50)              ranks 4-5
     compute (c.c:7)
@@ -179,7 +194,6 @@ calls of the main threads:
     write_restart (io.c:88)      rank 37
       fsync (libc.so.6)
 
-  rank 7 on n6   solve.c:44 main -> raise               (stopped: SIGTTIN)
 other threads:
   progress (libucs.so)      ranks 0-1, 2 threads async
     epoll_wait (libc.so.6)
