@@ -18,8 +18,9 @@ type nodeWatch struct {
 	session *helper.Session
 	tracker machine.Tracker
 	began   bool
-	pmi     bool // a rank has called PMI
-	checked bool // libraryFault has looked
+	slept   map[int]bool // ranks that slept for a time at the last sample
+	pmi     bool         // a rank has called PMI
+	checked bool         // libraryFault has looked
 	fault   string
 }
 
@@ -58,6 +59,10 @@ func (n *nodeWatch) takeSample() {
 // add adds a sample, and reports to mpiexec whether anything has changed. It returns the time until the next
 // sample. reading says that the stacks of ranks are read after this sample.
 func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
+	n.slept = make(map[int]bool)
+	for number, r := range sample.Ranks {
+		n.slept[number] = r.Sleeps
+	}
 	report, send, next := n.tracker.Add(sample, reading)
 	if send && !n.session.Lifecycle.IsDisconnected() {
 		n.session.Send(&Unchanged{Report: report, Fault: n.libraryFault()})
@@ -72,7 +77,7 @@ func (n *nodeWatch) sampler() func() machine.Sample {
 	for _, r := range n.session.Ranks() {
 		state := r.PMIState()
 		n.pmi = n.pmi || state != job.PMIUnused
-		w := watchedRank{number: r.Number, state: uint64(state)<<32 | uint64(r.Barrier())}
+		w := watchedRank{number: r.Number, state: uint64(state)<<32 | uint64(r.Barrier()), slept: n.slept[r.Number]}
 		if r.IsAlive() {
 			w.pid = r.Child.PID
 		}

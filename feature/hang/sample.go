@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ type watchedRank struct {
 	number int
 	state  uint64 // its PMI state and barrier
 	pid    int    // 0: it does not run
+	slept  bool   // it slept for a time at the last sample
 }
 
 // readSample takes a sample of the given ranks from /proc, without stopping any process.
@@ -44,7 +46,7 @@ func readSample(ranks []watchedRank) machine.Sample {
 			continue
 		}
 		worker := tree.ActiveChild(r.pid)
-		one := machine.RankSample{Wakeup: wakeups(worker), Sleeps: sleepsForATime(worker)}
+		one := machine.RankSample{Wakeup: wakeups(worker), Sleeps: sleepsForATime(worker, r.slept)}
 		for _, p := range append([]proc.Info{{PID: r.pid}}, tree.Descendants(r.pid)...) {
 			one.CPU += cpuTime(p.PID)
 			add(uint64(p.PID))
@@ -94,41 +96,76 @@ func ioBytes(pid int) (counters []uint64) {
 
 // waitsForUser reports whether the first thread of a process waits for its standard input, or for a reader of its output.
 func waitsForUser(pid int) bool {
-	number, argument := systemCall(pid)
+	number, arguments := systemCall(pid)
 	switch number {
 	case unix.SYS_READ, unix.SYS_READV:
-		return argument == "0x0"
+		return arguments[0] == 0
 	case unix.SYS_WRITE, unix.SYS_WRITEV:
-		return argument == "0x1" || argument == "0x2"
+		return arguments[0] == 1 || arguments[0] == 2
 	}
 	return false
 }
 
-// sleepsForATime reports whether the first thread of a process sleeps until a time that it has set. If a tracer has
-// stopped the thread meanwhile, the kernel shows restart_syscall(2). In that case, the kernel function in which the
-// thread waits shows whether it sleeps.
-func sleepsForATime(pid int) bool {
-	switch number, _ := systemCall(pid); number {
-	case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP:
-		return true
-	case unix.SYS_RESTART_SYSCALL:
-		in := proc.WaitChannel(pid)
-		return !strings.Contains(in, "poll") && !strings.Contains(in, "futex")
+// sleepsForATime reports whether the first thread of a process waits until a time that it has set, or until something
+// else happens before. If a tracer has stopped the thread meanwhile, the kernel shows restart_syscall(2). slept is
+// what sleepsForATime has returned before.
+func sleepsForATime(pid int, slept bool) bool {
+	number, arguments := systemCall(pid)
+	if number < 0 {
+		return false
 	}
-	return false
+	if number == unix.SYS_RESTART_SYSCALL { // of calls without a time, only those of poll are restarted in this way
+		return slept || !strings.Contains(proc.WaitChannel(pid), "poll")
+	}
+	at, sets := timeArguments[number]
+	switch {
+	case !sets:
+		return false
+	case at.milliseconds:
+		return int32(arguments[at.argument]) > 0
+	}
+	return arguments[at.argument] != 0
 }
 
-// systemCall returns the number of the system call in which the first thread of a process waits, and its first argument.
+// A timeArgument says which argument of a system call is the time until which it waits.
+type timeArgument struct {
+	argument     int  // from 0; if it is 0, the call waits without a limit
+	milliseconds bool // it is a number of milliseconds. If it is 0 or less, the call does not wait, or waits without a limit
+}
+
+// timeArguments lists the system calls that wait until a time, by number.
+var timeArguments = map[int]timeArgument{
+	unix.SYS_NANOSLEEP:       {0, false},
+	unix.SYS_CLOCK_NANOSLEEP: {2, false},
+	unix.SYS_PPOLL:           {2, false},
+	unix.SYS_PSELECT6:        {4, false},
+	unix.SYS_EPOLL_PWAIT:     {3, true},
+	unix.SYS_EPOLL_PWAIT2:    {3, false},
+	unix.SYS_FUTEX:           {3, false},
+}
+
+func init() {
+	if runtime.GOARCH == "amd64" { // package unix does not have these for arm64
+		timeArguments[7] = timeArgument{2, true}   // poll
+		timeArguments[23] = timeArgument{4, false} // select
+		timeArguments[232] = timeArgument{3, true} // epoll_wait
+	}
+}
+
+// systemCall returns the number of the system call in which the first thread of a process waits, and its arguments.
 // The number is -1 if the thread runs, or the kernel does not show it.
-func systemCall(pid int) (number int, argument string) {
+func systemCall(pid int) (number int, arguments [6]uint64) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
 	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return -1, ""
+	if len(fields) < 1+len(arguments) {
+		return -1, arguments
 	}
 	number, err := strconv.Atoi(fields[0])
 	if err != nil {
-		return -1, ""
+		return -1, arguments
 	}
-	return number, fields[1]
+	for i := range arguments {
+		arguments[i], _ = strconv.ParseUint(fields[1+i], 0, 64)
+	}
+	return number, arguments
 }
