@@ -231,6 +231,15 @@ func (j *eventWriter) Controlled(h job.ControlEvent) {
 	}{newEventHeader("ask"), h.Node, h.Verb, h.User, h.State})
 }
 
+// StacksRead writes an event about the stacks of all ranks, which were read because the job makes no progress or has
+// reached its time limit.
+func (j *eventWriter) StacksRead(r job.StackRecord) {
+	j.enqueue(struct {
+		eventHeader
+		record.Stacks
+	}{newEventHeader("stacks"), record.NewStacks(r).Stacks})
+}
+
 // noteRankEnd calls note, which records one part of a rank's end: its exit, or the end of its stdout or
 // stderr. When all three parts are known, it writes the exit event.
 func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {

@@ -196,6 +196,7 @@ type Result struct {
 	Gang        *GangUsage // nil: it is no gang
 	Attempts    []Attempt  // set if several attempts are allowed; all other fields are about the last attempt
 	Leftovers   []Leftover // in the order in which helpers reported them
+	Stacks      []StackRecord
 }
 
 // A GangUsage says how long a gang ran, and how long its ranks were stopped in the slices of other gangs.

@@ -1,5 +1,7 @@
 package job
 
+import "time"
+
 // A StackFrame is one call on a stack. Unknown texts are empty.
 type StackFrame struct {
 	Function string `json:"function"`
@@ -36,9 +38,9 @@ type StackGroup struct {
 	Thread  string       `json:"thread,omitempty"`   // name of threads other than the main ones; empty: main threads
 	Threads int          `json:"threads"`            // how many there are
 	State   StackState   `json:"state"`              // of most of them
+	Signal  string       `json:"signal,omitempty"`   // the signal that has stopped all of them; empty: they run, or it is unknown
 	WaitsIn string       `json:"waits_in,omitempty"` // kernel function in which all of them sleep
 	Note    string       `json:"note,omitempty"`     // why the stack is missing or not whole
-	Signal  string       `json:"signal,omitempty"`   // the signal that has stopped all of them; empty: they run, or it is unknown
 	Frames  []StackFrame `json:"frames"`             // outermost first
 }
 
@@ -46,6 +48,26 @@ type StackGroup struct {
 type StackReport struct {
 	Groups []StackGroup `json:"groups"`
 	Notes  []string     `json:"notes,omitempty"` // what is missing, and why
+}
+
+// A StackReason says why the stacks of all ranks were read.
+type StackReason string
+
+// These are the reasons for which stacks are recorded.
+const (
+	StacksOfHang    StackReason = "no_progress" // --hang
+	StacksOfTimeout StackReason = "timeout"     // --on-timeout stacks
+)
+
+// A StackRecord contains the stacks of all ranks at one moment, for the report of a run. Unknown texts are empty.
+type StackRecord struct {
+	Time    time.Time
+	Why     StackReason
+	Quiet   time.Duration // how long nothing had changed; 0: unknown
+	Summary string        // for people: what most ranks do
+	Likely  string        // for people: which ranks seem to keep the others waiting, and why
+	Fault   string        // code of a known fault of the MPI library that explains the stacks (package mpifault)
+	Report  StackReport
 }
 
 // These are the maximum sizes of texts and lists in a StackReport.

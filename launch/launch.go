@@ -49,6 +49,7 @@ type Observer interface {
 	AttemptEvent(job.AttemptEvent)
 	LeftoverFreed(job.Leftover)
 	Controlled(job.ControlEvent)
+	StacksRead(job.StackRecord)
 }
 
 // noObserver is an Observer that ignores everything.
@@ -61,6 +62,7 @@ func (noObserver) Exited(string, job.Exit)       {}
 func (noObserver) AttemptEvent(job.AttemptEvent) {}
 func (noObserver) LeftoverFreed(job.Leftover)    {}
 func (noObserver) Controlled(job.ControlEvent)   {}
+func (noObserver) StacksRead(job.StackRecord)    {}
 
 // Events returns e.Observer. If that is nil, it returns an Observer that ignores everything.
 func (e Env) Events() Observer {

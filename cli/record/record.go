@@ -38,6 +38,7 @@ type Run struct {
 	JobUsage *JobUsage       `json:"all,omitempty"`      // usage of the whole job; nil if it did not start
 	Gang     *GangUsage      `json:"gang,omitempty"`     // with --gang: how the job took turns
 	Cleaned  []Leftover      `json:"cleaned,omitempty"`  // shared memory and semaphores freed after ranks were killed
+	Stacks   []TimedStacks   `json:"stacks,omitempty"`   // of all ranks, from --hang and --on-timeout stacks
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
@@ -68,6 +69,27 @@ func NewLeftover(r job.Leftover) Leftover {
 		record.Rank = &r.Rank
 	}
 	return record
+}
+
+// Stacks contains the stacks of all ranks at one moment, and says why mpiexec has read them.
+type Stacks struct {
+	Why     job.StackReason `json:"why"`
+	Quiet   float64         `json:"quiet_seconds,omitempty"` // how long nothing had changed
+	Summary string          `json:"summary,omitempty"`
+	Likely  string          `json:"likely,omitempty"` // which ranks seem to keep the others waiting
+	Fault   string          `json:"known_fault,omitempty"`
+	job.StackReport
+}
+
+// TimedStacks is Stacks with the time at which the stacks were read.
+type TimedStacks struct {
+	Time time.Time `json:"time"`
+	Stacks
+}
+
+// NewStacks returns the JSON form of recorded stacks.
+func NewStacks(r job.StackRecord) TimedStacks {
+	return TimedStacks{r.Time, Stacks{r.Why, roundedSeconds(r.Quiet), r.Summary, r.Likely, r.Fault, r.Report}}
 }
 
 // An Attempt describes one run of all ranks of a job that may be restarted (survive.md SV-12).
@@ -235,6 +257,9 @@ func NewInterim(result job.Result) Run {
 	}
 	for _, left := range result.Leftovers {
 		r.Cleaned = append(r.Cleaned, NewLeftover(left))
+	}
+	for _, s := range result.Stacks {
+		r.Stacks = append(r.Stacks, NewStacks(s))
 	}
 	for _, a := range result.Attempts {
 		r.Attempts = append(r.Attempts, Attempt{a.Number, a.Began, a.Ended, a.Reason, a.Cause, a.Nodes, a.Size, append([]string{}, a.Lost...), a.Exit})

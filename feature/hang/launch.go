@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"remshell/feature/hang/machine"
+	"remshell/job"
 	"remshell/launch"
 	"remshell/launch/supervise"
 )
@@ -18,7 +19,12 @@ type watcher struct {
 	ends  bool
 	fault string // of the MPI library, as a helper has reported it
 	watch *machine.Watch
+
+	records []job.StackRecord // what was reported to the user
 }
+
+// maxRecords is the maximum number of reports of a job's hangs that are kept for --report.
+const maxRecords = 32
 
 func attach(j *launch.Job) {
 	setting, has := launch.SettingOf[*Watching](j)
@@ -40,6 +46,7 @@ func attach(j *launch.Job) {
 		return nil
 	})
 	j.Hooks.Due.Add(w.due)
+	j.Hooks.Result.Add(func(r *job.Result) { r.Stacks = append(r.Stacks, w.records...) })
 }
 
 // due reads the stacks of all ranks if nothing has changed for too long. It returns when to check next.
@@ -67,8 +74,9 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 	if !v.Hangs || j.State.Phase != supervise.Running {
 		return nil
 	}
-	line := headline(v.Quiet, s)
-	report := "mpiexec: " + line + "\n" + s.Text + finalizeAdvice(s, len(j.Nodes), w.fault)
+	line, fault := headline(v.Quiet, s), finalizeFault(s, len(j.Nodes), w.fault)
+	w.record(job.StackRecord{Time: now, Why: job.StacksOfHang, Quiet: v.Quiet, Summary: line, Likely: s.Likely, Fault: fault.Code, Report: s.Report})
+	report := "mpiexec: " + line + "\n" + s.Text + advice(fault)
 	if !w.ends {
 		report += "  all calls: mpijob status " + string(j.Plan.Job) + " --stacks\n"
 	}
@@ -80,4 +88,11 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 		line += "; " + s.Likely
 	}
 	return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
+}
+
+// record keeps what is reported to the user for --report, and writes it as an event.
+func (w *watcher) record(r job.StackRecord) {
+	w.records = append(w.records, r)
+	w.records = w.records[max(0, len(w.records)-maxRecords):]
+	w.job.Env.Events().StacksRead(r)
 }

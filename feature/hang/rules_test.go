@@ -69,7 +69,7 @@ func TestWatchingFor(t *testing.T) {
 }
 
 // If all ranks are in MPI_Finalize on several nodes, a fault of their library is named with what to do.
-func TestFinalizeAdvice(t *testing.T) {
+func TestFinalizeFault(t *testing.T) {
 	for _, test := range []struct {
 		calls []string
 		nodes int
@@ -87,7 +87,7 @@ func TestFinalizeAdvice(t *testing.T) {
 		for i := range test.calls {
 			s.Report.Groups = append(s.Report.Groups, job.StackGroup{Ranks: []int{i}, State: job.StackRuns})
 		}
-		got := finalizeAdvice(s, test.nodes, test.fault)
+		got := advice(finalizeFault(s, test.nodes, test.fault))
 		if !strings.HasPrefix(got, test.want) || (got == "") != (test.want == "") || got != "" && !strings.Contains(got, "\n  build the program with another MPI library") {
 			t.Errorf("%+v: %q", test, got)
 		}

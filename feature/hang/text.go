@@ -48,17 +48,25 @@ func others(n int) string {
 	return fmt.Sprintf("%d do something else", n)
 }
 
-// finalizeAdvice returns lines about a known fault of the program's MPI library, if that explains why all ranks are in
-// MPI_Finalize. It returns "" otherwise.
-func finalizeAdvice(s launch.StackSummary, nodes int, code string) string {
+// finalizeFault returns the known fault of the program's MPI library with the given code, if that explains why all ranks
+// are in MPI_Finalize. It returns the zero Fault otherwise.
+func finalizeFault(s launch.StackSummary, nodes int, code string) mpifault.Fault {
 	fault, known := mpifault.ByCode(code)
 	if !known || nodes < 2 || len(s.Calls) == 0 {
-		return ""
+		return mpifault.Fault{}
 	}
 	for i, call := range s.Calls {
 		if state := s.Report.Groups[i].State; call != "MPI_Finalize" && state != job.StackEnded || state == job.StackStopped {
-			return ""
+			return mpifault.Fault{}
 		}
+	}
+	return fault
+}
+
+// advice returns lines about a known fault, or "" if fault is the zero Fault.
+func advice(fault mpifault.Fault) string {
+	if fault.Code == "" {
+		return ""
 	}
 	return "  known fault: " + fault.Text("the program") + "\n  " + fault.Remedy + "\n"
 }

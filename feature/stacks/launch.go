@@ -26,6 +26,8 @@ func init() {
 type gathering struct {
 	job   *launch.Job
 	query *query // in progress; nil: none
+
+	records []job.StackRecord // what the user of this mpiexec has seen
 }
 
 // A query asks nodes for stacks, and collects the replies.
@@ -62,6 +64,7 @@ func attach(j *launch.Job) {
 	})
 	j.Hooks.NodeLost.Add(func(n *launch.Node) { s.add(n.Key, new(StackGroups)) })
 	j.Hooks.Ended.Add(s.finish)
+	j.Hooks.Result.Add(func(r *job.Result) { r.Stacks = append(r.Stacks, s.records...) })
 }
 
 // replyTime is how long a node may take to reply, in addition to launch.StackTime.
@@ -172,6 +175,9 @@ func (s *gathering) finish() {
 	if q.forUser {
 		whole := s.reportOf(q.report, nil)
 		fmt.Fprint(s.job.Env.Err, "mpiexec: stacks of "+text.Count(countRanks(whole), "rank")+":\n"+tree.Format(whole))
+		r := job.StackRecord{Time: time.Now(), Why: job.StacksOfTimeout, Likely: tree.Likely(whole), Report: whole}
+		s.records = append(s.records, r)
+		s.job.Env.Events().StacksRead(r)
 	}
 	if len(q.readers) > 0 {
 		whole := s.reportOf(q.report, nil)
