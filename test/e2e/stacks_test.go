@@ -133,3 +133,29 @@ func hangingProgram(t *testing.T, dir, library string) []string {
 	}
 	return []string{program}
 }
+
+// A program that hangs in MPI_Finalize because of the fault of Debian 12's MPICH is explained by that, with what to do. The program hangs
+// in some of its runs only.
+func TestHangInFinalizeOfMPICH(t *testing.T) {
+	t.Parallel()
+	program := mpiProgram(t, "hello.mpich4")
+	b := newTestCluster(t, testbed.Options{Hosts: 2})
+	b.requireNamespaces(t)
+	const runs = 30
+	for i := range runs {
+		r := b.runMpiexec(t, "-host", "n1:1,n2:1", "-n", "2", "--kill-grace", "1", "--hang=2", "--hang-action", "end", program)
+		if r.code == 0 {
+			continue
+		}
+		for _, line := range []string{"\nmpiexec: no progress for ", " s: all 2 ranks wait in MPI_Finalize\n",
+			"\n  known fault: the program is linked with MPICH 4.0 with UCX (Debian 12)",
+			"\n  build the program with another MPI library"} {
+			if r.code != 124 || !strings.Contains("\n"+r.err, line) {
+				t.Errorf("exit %d, no %q in\n%s", r.code, line, r.err)
+			}
+		}
+		t.Logf("run %d hung:\n%s", i+1, r.err)
+		return
+	}
+	t.Skipf("the program did not hang in %d runs", runs)
+}
