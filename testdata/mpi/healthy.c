@@ -1,5 +1,7 @@
 /* A program that goes on for SECONDS, and writes and reads nothing meanwhile: healthy HOW SECONDS. */
 #include <mpi.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,7 @@ static void compute(double seconds) {
 /* The others wait in a collective for rank 0, which does something in one piece. */
 static void serial(void) { if (rank == 0) compute(end - MPI_Wtime()); }
 static void sleeps(void) { if (rank == 0) usleep(1e6 * (end - MPI_Wtime())); }
+static void polls(void) { if (rank == 0) poll(NULL, 0, 1e3 * (end - MPI_Wtime())); }
 static void spins(void) { compute(end - MPI_Wtime()); }
 
 static void all_agree(void) {
@@ -56,6 +59,40 @@ static void pings(void) {
 	}
 }
 
+/* The same with messages that are all equal, so that ranks are in the same state whenever they wait. */
+static void equals(void) {
+	int on = 1, peer = rank ^ 1;
+	if (peer >= size)
+		return;
+	while (on) {
+		if (rank < peer) {
+			on = goes_on();
+			MPI_Send(&on, 1, MPI_INT, peer, 0, MPI_COMM_WORLD);
+			MPI_Recv(&on, 1, MPI_INT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		} else {
+			MPI_Recv(&on, 1, MPI_INT, peer, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+			MPI_Send(&on, 1, MPI_INT, peer, 0, MPI_COMM_WORLD);
+		}
+	}
+}
+
+/* Rank 0 waits for a message of one of its threads, which computes. */
+static void *compute_and_send(void *unused) {
+	compute(end - MPI_Wtime());
+	MPI_Send(&rank, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
+	return unused;
+}
+
+static void threads(void) {
+	pthread_t thread;
+	int got;
+	if (rank > 0)
+		return;
+	pthread_create(&thread, NULL, compute_and_send, NULL);
+	MPI_Recv(&got, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	pthread_join(thread, NULL);
+}
+
 /* Rank 0 hands out work of different lengths. It polls for answers, and sleeps in between. */
 static void master(void) {
 	int work = 1, there;
@@ -79,9 +116,10 @@ static void master(void) {
 }
 
 int main(int argc, char **argv) {
-	struct { const char *how; void (*run)(void); } all[] = {{"serial", serial}, {"sleeps", sleeps}, {"spins", spins}, {"bcast", all_agree},
-		{"steps", steps}, {"pings", pings}, {"master", master}};
-	MPI_Init(&argc, &argv);
+	struct { const char *how; void (*run)(void); } all[] = {{"serial", serial}, {"sleeps", sleeps}, {"polls", polls}, {"spins", spins}, {"bcast", all_agree},
+		{"steps", steps}, {"pings", pings}, {"equals", equals}, {"threads", threads}, {"master", master}};
+	int provided, threaded = !strcmp(argv[1], "threads");
+	MPI_Init_thread(&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	end = MPI_Wtime() + atof(argv[2]);
