@@ -160,8 +160,7 @@ func (s *ownFile) link(name string) error {
 	return err
 }
 
-// replace atomically gives the file the name of another file of the current user. The other file then has no
-// name.
+// replace atomically replaces another file of the current user with this file, which takes over its name.
 func (s *ownFile) replace(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,8 +235,7 @@ func (s *ownFile) publishedAt() (int64, error) {
 	return st.Ctim.Nano(), err
 }
 
-// publishAgain changes the time that publishedAt returns to the current time. It uses a chmod that changes
-// nothing else.
+// publishAgain makes publishedAt return the current time. It uses a chmod that changes nothing else.
 func (s *ownFile) publishAgain() error { return unix.Fchmod(s.fd, s.mode()) }
 
 // path returns the path of the file within the ledger directory.

@@ -144,9 +144,9 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 // become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to jump
 // the queue.
 //
-// If several tickets have taken the same number at the same moment, only the first by name remains, and the others
-// are withdrawn. alone is true if this process has the first ticket and the others have been withdrawn. A ticket
-// that is not withdrawn was made by a process that had not seen the ticket of this process, and counts as earlier.
+// If several processes have taken the same number at the same moment, only the first ticket by name may remain.
+// alone is true if that is the ticket of this process and the other tickets have been withdrawn. Tickets with the
+// same number that are not withdrawn in time count as earlier.
 func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {

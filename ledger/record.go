@@ -71,9 +71,8 @@ func ticketName(number int64, random string) string {
 // maxClaimSize returns the maximum size, in bytes, of a claim with the given number of ranks (rule TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
-// claimText, ticketText and the other types are the contents of files in the ledger. Each file begins with its own
-// name. A file with another name, such as a hard link, is ignored, so that no file counts twice and no ticket
-// counts under a better number.
+// These types are the contents of files in the ledger. Each file begins with its own name. A file with another
+// name, such as a hard link, is ignored. So no file counts twice, and no user can give a ticket a lower number.
 type (
 	claimText struct {
 		File string `json:"file"`
@@ -237,8 +236,8 @@ func checkName(n Name) error {
 	return checkID(n.Job)
 }
 
-// decodeAs decodes the contents of a file into t. nameAndOwner then returns the file name and owner that t contains.
-// decodeAs returns an error unless these are name and owner.
+// decodeAs decodes the contents of a file into t, and returns an error if t contains a different file name or owner.
+// nameAndOwner returns these two from t.
 func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (file string, uid int)) error {
 	if err := json.Unmarshal(text, t); err != nil {
 		return err
@@ -381,8 +380,8 @@ func truncate(s string) string {
 
 // nextNumber returns the number after the largest number in present, which is in ascending order. first is the lowest
 // number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never leave such gaps.
-// Without this rule, a single file with the highest possible number would block the queue for all users. If a user
-// takes a number after such a gap, later requests of other users get lower numbers.
+// Without this rule, a single file with the highest possible number would block the queue for all users. With it,
+// later requests get lower numbers than that file.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

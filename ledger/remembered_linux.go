@@ -53,8 +53,8 @@ func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	return uids
 }
 
-// isOvertaken reports whether the current user has recently overtaken a ticket, which means that the user's
-// job started although the ticket was before it in the queue.
+// isOvertaken reports whether a job of the current user recently started although the ticket was before it
+// in the queue.
 func (n *rememberedUsers) isOvertaken(t Ticket, now time.Time) bool {
 	return slices.ContainsFunc(n.Overtaken, func(p overtaken) bool {
 		return p.UID == t.UID && p.First <= t.Number && t.Number <= p.Last && isRecent(p.At, now)

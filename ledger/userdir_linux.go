@@ -114,8 +114,8 @@ func (d *Dir) checkReadCompletely(names []string) error {
 	return &LimitError{d.path, d.userName(most), fmt.Sprintf("there are more than %s files", thousands(len(names)))}
 }
 
-// listNames reads up to limit names of a directory within another directory, until the deadline. complete is
-// true if the directory has no more names.
+// listNames reads up to limit names from the directory name in dir, until the deadline. complete is true if
+// the directory has no more names.
 func (d *Dir) listNames(dir int, name string, limit int, deadline time.Time) (names []string, complete bool, err error) {
 	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

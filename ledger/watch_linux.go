@@ -172,10 +172,9 @@ func (w *watcher) parse(buf []byte) changes {
 	return n
 }
 
-// waitUnlocked waits until files that their processes have closed are also unlocked, since the kernel reports the
-// close shortly before it releases the lock (__fput in fs/file_table.c). A file that remains locked was closed by a
-// process that did not hold the file. The time limit is one second for all files together, because one user can
-// close a thousand files.
+// waitUnlocked waits until closed files are also unlocked, since the kernel reports a close shortly before it
+// releases the lock (__fput in fs/file_table.c). A file remains locked if a process without the lock closed it. The
+// time limit is one second for all files together, because one user can close a thousand files.
 func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })

@@ -166,8 +166,8 @@ func Minimum(maps ...Map) Map {
 // Origins says, for each limit, which option or file has set it.
 type Origins map[Resource]string
 
-// Tighten sets each limit of added in limits, if limits has no such limit or a larger value. It records origin as
-// the origin of each limit that it sets.
+// Tighten adds the limits in added to limits. If a limit is in both, it keeps the smaller value. It records
+// origin as the origin of each limit that it sets.
 func Tighten(limits Map, origins Origins, added Map, origin string) {
 	for name, value := range added {
 		if other, known := limits[name]; !known || value < other {

@@ -7,9 +7,9 @@ import "slices"
 type BusyUnits map[int]bool
 
 // FindBusyUnits returns the units (cores or hardware threads) of a node that other jobs use. A unit is busy
-// if cpus contains one of its CPUs. If there are fewer such units than procs, the number of processes of
-// other jobs, further units count as busy until the numbers agree (placement.md 0, padding). slots are the
-// units in default order.
+// if cpus contains one of its CPUs. procs is the number of processes of other jobs. If fewer units are
+// busy, the first other units also count as busy, up to procs units in total (placement.md 0, padding).
+// slots are the units in default order.
 func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	if len(cpus) == 0 && procs == 0 {
 		return nil

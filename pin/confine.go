@@ -26,11 +26,11 @@ func (c Confinement) allowsNUMA(k, number int) bool {
 }
 
 // NewNUMAPool returns a pool in which the free slots of a node are grouped by NUMA node. It is for jobs in which at
-// least one app context is confined. SetConfinement sets the confinement of the app context whose ranks come next.
-// Slots in an unknown NUMA node count as slots of NUMA node 0.
+// least one app context is confined. SetConfinement must be called before the ranks of each app context. Slots in
+// an unknown NUMA node count as slots of NUMA node 0.
 //
 //	slots 0 1 2 3 | 4 5 6 7     two NUMA nodes; ranks of 3 slots
-//	strict     012    456       at most two of them
+//	strict     012    456       at most two ranks
 //	free       012 345          an app context that is not confined
 func NewNUMAPool(t Topology, slots []Unit, free []int) *Pool {
 	p := &Pool{sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
@@ -74,8 +74,7 @@ func (p *Pool) SetConfinement(c Confinement) {
 	}
 }
 
-// mayCrossNUMA reports whether the slots of one rank may be in several NUMA nodes, for the ranks that come
-// next.
+// mayCrossNUMA reports whether the slots of the next rank may be in several NUMA nodes.
 func (p *Pool) mayCrossNUMA() bool { return p.numaNodes != nil && p.perObject == 0 }
 
 // freeSlots returns the number of free slots in all objects.

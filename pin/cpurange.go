@@ -47,7 +47,7 @@ const allNumbers = -1
 
 // ParseCPURanges parses a list of CPUs. The error is a *SpanError.
 //
-//	list = group { ";" group }        a prefix holds to the end of its group
+//	list = group { ";" group }        a prefix also applies to later items of its group
 //	group = item { "," item }
 //	item = [ "p" | package ":" ] ( N [ "-" M ] | "*" )
 func ParseCPURanges(list string) ([]CPURange, error) {

@@ -11,7 +11,7 @@ import (
 // marked cores are listed instead.
 const maxDrawnCores = 64
 
-// DescribeCPUs returns a description for people of where some CPUs of a node are. cpus contains their kernel numbers in
+// DescribeCPUs returns a readable text that says where some CPUs of a node are. cpus contains their kernel numbers in
 // ascending order. Examples:
 //
 //	package 0 core 3 [...B/....|..../....]

@@ -102,8 +102,8 @@ func (t Topology) objectOfCore(i int, l Level) int {
 	return 0
 }
 
-// ObjectOf returns the number of the object at level l that contains a usable CPU. It returns -1 if there is
-// none.
+// ObjectOf returns the number of the object at level l that contains the given CPU. It returns -1 if the
+// object is unknown or the CPU is not usable.
 func (t Topology) ObjectOf(cpu int, l Level) int {
 	for i := range t.Cores {
 		if slices.Contains(t.Cores[i].CPUs, cpu) {
@@ -126,9 +126,9 @@ func (t Topology) KnowsLevel(l Level) bool {
 	return len(t.Cores) == 0
 }
 
-// objects returns the numbers of all objects at a level in ascending order. If count is larger than 1, count
-// consecutive objects form a group, and firsts contains only the first object of each group. group maps an object to
-// the index of its group.
+// objects divides the objects at a level into groups of count consecutive objects, in ascending order of their
+// numbers. If count is 0, each object is a group. firsts contains the number of the first object of each group.
+// group contains, by object, the index of its group.
 func (t Topology) objects(l Level, count int) (firsts []int, group map[int]int) {
 	var numbers []int
 	for i := range t.Cores {

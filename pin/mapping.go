@@ -90,8 +90,7 @@ func (Mapping) Choices() (words []string) {
 	return words
 }
 
-// MappingHelp returns the help texts of the policies that have one, such as ppr and seq, for the reference of
-// options.
+// MappingHelp returns the help texts of policies such as ppr and seq, for doc/options.md.
 func MappingHelp() string {
 	var sentences []string
 	for _, p := range mappingPolicies {
@@ -106,9 +105,8 @@ func MappingHelp() string {
 // ranks.
 func (m Mapping) IsCyclic() bool { return m.policy().turn != nil }
 
-// Turn returns the function that determines the order of nodes in each round (mappingPolicy.turn), for a job whose
-// nodes get ranks in turn. If another option makes the nodes get ranks in turn, the mapping has no such function, and
-// Turn returns inOrder.
+// Turn returns the function that determines the order of nodes in each round (mappingPolicy.turn). If the policy has
+// none, because another option makes the nodes get ranks in turn, Turn returns inOrder.
 func (m Mapping) Turn() func(round, turn, nodes int) int {
 	if p := m.policy(); p.turn != nil {
 		return p.turn

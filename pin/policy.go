@@ -26,11 +26,11 @@ func (l Layout) NeedsPool() bool {
 
 // A Ranking says in which order mapped ranks get their numbers (--rank-by):
 //
-//	slot    node by node, in the order of mapping
-//	node    one rank of each node in turn
-//	fill    node by node, and there one object after the other
-//	span    one rank of each object of all nodes in turn
-//	object  node by node, and there one rank of each object of this level in turn
+//	slot    node by node; on each node in the order of mapping
+//	node    the nodes in turn, one rank each
+//	fill    node by node; on each node object by object
+//	span    the objects of all nodes in turn, one rank each
+//	object  node by node; on each node the objects of this level in turn, one rank each
 type Ranking struct {
 	Text  string // as written; empty means in the order of mapping
 	Order string // "slot", "node", "fill", "span" or "object"

@@ -261,8 +261,8 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 // CountObjects returns the number of hardware objects by which the slots of the pool are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity returns how many more ranks with a given number of slots (width) fit into the pool. If each object
-// has a limit of ranks (ppr), the limit is multiplied by rounds.
+// Capacity returns how many more ranks fit into the pool if each rank needs width slots. With ppr:N, each
+// object takes up to N ranks in each of rounds rounds.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width
@@ -285,8 +285,7 @@ func (p *Pool) objectCapacity(i, width, rounds int) int {
 	return capacity
 }
 
-// CapacityByLimit returns how many more ranks the objects' limits allow (ppr, multiplied by rounds), regardless of free
-// slots.
+// CapacityByLimit returns how many more ranks ppr:N allows in the given number of rounds, regardless of free slots.
 func (p *Pool) CapacityByLimit(rounds int) int {
 	left := 0
 	for i := range p.objects {
@@ -295,9 +294,9 @@ func (p *Pool) CapacityByLimit(rounds int) int {
 	return left
 }
 
-// TakeSlots takes slots for the next rank from the pool. Objects are used in turn. If they have a limit of
-// ranks, each object is filled up to the limit before the next is used; then all are filled up to twice the
-// limit, and so on. It returns false if no object has enough free slots.
+// TakeSlots takes slots for the next rank from the pool. By default, objects are used in turn. With ppr:N,
+// each object gets N ranks before the next object is used, and this is repeated for the given number of
+// rounds. TakeSlots returns false if no object has enough free slots.
 func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	if p.mayCrossNUMA() {
 		return p.takeLowest(width)

@@ -5,10 +5,10 @@ Package pin models the CPUs of one node, and decides to which CPUs each rank is 
 	                                                                         |  FreeSlots
 	              CPUs and memory of a rank <--NewAssignment-- slots of a rank
 
-A unit is the hardware of one slot (placement.md 0 and 7). It is a physical core with at least one allowed CPU. If
-the administrator has set countThreads, a unit is one hardware thread. This package decides to which CPUs ranks are
-bound, and the helper binds them. The package makes no system calls. It reads the sysfs tree from an argument, so
-that the copy of another machine's tree can be used, too.
+A unit is the hardware of one slot (placement.md 0 and 7). By default, it is a physical core with at least one
+allowed CPU. With the administrator's setting countThreads, it is a hardware thread. This package decides to which
+CPUs ranks are bound, and the helper binds them. The package makes no system calls. It reads sysfs from an fs.FS,
+which may be a copy from another machine.
 
 The package also parses the values of --map-by, --rank-by, --bind-to and -membind. mapping.go says how to add a
 policy of --map-by.
@@ -29,8 +29,8 @@ type Core struct {
 	CoreLocation
 }
 
-// A CoreLocation says where in its node a core is. A number is -1 if it is unknown, or if there is no such object: some
-// cores have no L3 cache.
+// A CoreLocation says where in its node a core is. A number is -1 if it is unknown, or if the core has no such object,
+// such as an L3 cache.
 type CoreLocation struct {
 	NUMA    int // the kernel's number of its NUMA node
 	Package int // the kernel's number of its socket

@@ -37,8 +37,8 @@ func (t Topology) CountUnitsPerCore(k int) int {
 	return n
 }
 
-// unitsOfThreads returns how many of a core's threads are units if at most k of them may be. If k is negative, all
-// threads are units.
+// unitsOfThreads returns how many units a core with the given number of threads has, if at most k threads count.
+// If k is negative, all threads count.
 func unitsOfThreads(threads, k int) int {
 	if k < 0 {
 		return threads

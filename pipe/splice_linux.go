@@ -109,8 +109,8 @@ func (t *SpliceBuffer) SpliceTo(dst *os.File, n int) (written int, err error) {
 // Read reads bytes from the buffer into memory. It waits for at least one byte.
 func (t *SpliceBuffer) Read(buf []byte) (int, error) { return t.out.Read(buf) }
 
-// IsUnsupported reports whether err means that the kernel, or a sandbox around this process, does not support the
-// operation on such files, and that no bytes were moved.
+// IsUnsupported reports whether err, which a SpliceBuffer returned, means that the kernel or a sandbox does not
+// support the operation on this file. In this case, no bytes were moved.
 func IsUnsupported(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP)
 }

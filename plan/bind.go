@@ -180,8 +180,8 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank sets the resources of a rank from its assigned slots. If the rank is to be bound, they include the CPUs and
-// NUMA nodes to which it is bound (placement.md 7.4, 7.5).
+// bindRank sets the resources of a rank from its assigned slots. If the rank must be bound, they include its CPUs and
+// NUMA nodes (placement.md 7.4, 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {

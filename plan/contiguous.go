@@ -22,8 +22,8 @@ import (
 func isContiguous(req job.Request) bool { return req.Contiguous != "" && req.FixedPlacements == nil }
 
 // makeContiguous changes the problem for a job that needs contiguous nodes (neighbors). Ranks of such a job never
-// share CPUs, even if an option allows sharing. With the option to overbook, the job gets its nodes exclusively.
-// The nodes are ordered by ID and not by the sort key.
+// share CPUs. If an option requests overbooking, the job instead gets nodes that no other job uses. The nodes are
+// ordered by ID and not by the sort key.
 func (p *problem) makeContiguous() {
 	if isContiguous(p.req) {
 		p.req.Exclusive = isExclusive(p.req)
@@ -32,9 +32,9 @@ func (p *problem) makeContiguous() {
 	}
 }
 
-// lineCandidates returns, in ascending order of their IDs, the nodes among which contiguous nodes are searched (the
-// line). These are the nodes for applications in all regions that the job may use, even if they are not free or not in
-// the host list.
+// lineCandidates returns the line: the nodes among which contiguous nodes are searched, in ascending order of ID. The
+// line contains all nodes for applications in the regions that the job may use, even nodes that are busy or not in the
+// host list.
 func (p *problem) lineCandidates() []int {
 	var nodes []int
 	for i := range p.candidates {
@@ -89,7 +89,7 @@ func rankCounts(req job.Request, l placementGroup) []int {
 }
 
 // lineCapacities returns how many ranks each of the given nodes can run. For nodes outside the placement group, this is
-// 0. If the job has several apps, it is the number for the app of which the node can run most ranks. Whether all apps
+// 0. If the job has several apps, the result for a node is the largest of the numbers for each app. Whether all apps
 // fit together is checked when ranks are placed.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)

@@ -17,8 +17,8 @@ import (
 //	...        the first that fits
 
 // solveForGang places the ranks of a gang, a job that shares CPUs with other jobs in turns. It prefers free CPUs, and
-// then CPUs that few gangs use. party is the gang's party, which is the number of its turn. solved is the problem that
-// was solved or, if no problem could be solved, the last problem that was tried.
+// then CPUs that few gangs use. party is the number of the turn in which the gang runs. solved is the problem that was
+// solved or, if no problem could be solved, the last problem that was tried.
 func (p problem) solveForGang() (solved problem, found solution, party int, failed *Error) {
 	order, most := p.partyOrder(), p.mostGangs()
 	solved = p.forParty(order[0], 0)
@@ -36,9 +36,9 @@ func (p problem) solveForGang() (solved problem, found solution, party int, fail
 	return solved, found, 0, failed
 }
 
-// partyOrder returns the parties (numbers of turns of gangs) in the order in which they are tried. It reverses the bits
-// of the numbers, as in 0 2 1 3, so that two gangs get parties that are far apart. A spawn uses only the party of its
-// job.
+// partyOrder returns the parties in the order in which they are tried. A party is the number of the turn in which a
+// gang runs. partyOrder reverses the bits of the numbers, as in 0 2 1 3, so that two gangs get turns that are far
+// apart. A spawn uses only the party of its job.
 func (p problem) partyOrder() (order []int) {
 	if own := p.req.JobGang; own != nil {
 		return []int{own.Party}
@@ -77,8 +77,8 @@ func (s *candidate) gangsOnCPU() map[int]int {
 	return count
 }
 
-// forParty returns the problem for a gang of the given party (the number of its turn). In that problem, CPUs that
-// at most maxGangs other gangs use count as free.
+// forParty returns the problem for a gang that runs in turn number party. In that problem, a CPU also counts as
+// free if at most maxGangs gangs use it and all of them run in other turns.
 func (p problem) forParty(party, maxGangs int) problem {
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {
@@ -114,9 +114,9 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns the Gang of a job whose ranks are placed by plans, and the other gangs (jobs that share CPUs in
-// turns) with which it shares CPUs. It returns an error if the administrators of the nodes have set different terms
-// for gangs.
+// gangOf returns a description of this job as a gang (a job that shares CPUs in turns), and the other gangs with
+// which it shares CPUs. plans contains the ranks of this job. gangOf returns an error if the administrators of
+// the nodes have set different terms for gangs.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang

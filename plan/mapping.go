@@ -2,9 +2,9 @@ package plan
 
 import "strconv"
 
-// mappingLimit is the maximum length of PMI_process_mapping, in bytes, that is safe for every client. MPICH 4.0 and
-// older versions read the value into a buffer of 674 bytes if the limits are 256/64/1024, and crash if the value is
-// longer (pmi-wire.md 3.3).
+// mappingLimit is the maximum length of PMI_process_mapping, in bytes, that is safe for every client. With the
+// limits that our server sends, MPICH 4.0 and older versions read the value into a buffer of 674 bytes, and crash
+// if it is longer (pmi-wire.md 3.3).
 const mappingLimit = 673
 
 // A mappingBlock is one block of PMI_process_mapping. It says that ranksPerNode ranks run on each of the nodes

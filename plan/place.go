@@ -280,9 +280,9 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 // freeCapacity returns how many ranks fit without sharing CPUs (U in placement.md 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), each node
-// gets as many ranks as it has free slots or as its limit allows. rankCount returns 0 if the user has given several
-// numbers (-soft) and all are too large.
+// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), it follows
+// from --shape, --map-by ppr or -ppn, or otherwise from the free slots of the nodes. rankCount returns 0 if the
+// user has given several numbers (-soft) and all are too large.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N

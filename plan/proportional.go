@@ -60,8 +60,9 @@ func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	return slices.ContainsFunc(a.candidates, func(i int) bool { return s.candidates[i].Slots == 0 })
 }
 
-// rankBounds returns the maximum number of ranks for each candidate (m in placement.md 5.4). This is the
-// candidate's limit or, on nodes that must not be overbooked, its capacity, but never more than n.
+// rankBounds returns the maximum number of ranks for each candidate (m in placement.md 5.4). It is at
+// most n, and at most the candidate's limit. On nodes that must not be overbooked, it is also at most
+// the candidate's capacity.
 func (s *placement) rankBounds(a *eligibleNodes, n int) []int {
 	bounds := make([]int, len(s.candidates))
 	for _, i := range a.candidates {

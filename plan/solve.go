@@ -123,15 +123,15 @@ func (p problem) mayFitWhenIdle() bool {
 	return p.refuseTooFewNodes() == nil && (slices.ContainsFunc(p.entries, unseen) || p.hasSolution())
 }
 
-// mayBeInSet reports whether a candidate may belong to a node set of the request, because the candidate's value of the
-// attribute that defines the node sets is unknown.
+// mayBeInSet reports whether an unreachable candidate might belong to a node set of the request. This is so if the
+// candidate's value of the attribute that defines the node sets is unknown.
 func (p problem) mayBeInSet(c *candidate) bool {
 	set := &p.req.NodeSet
 	return set.Policy != "" && set.Kind.Probed && c.unreachable && !c.Attribute(set.Attribute).Known()
 }
 
 // fillOrder sorts host entries in the order in which their nodes get ranks. The entries are sorted by region, then by
-// the preference after a restart (tier), and then by the sort key.
+// tier (job.Node), and then by the sort key.
 func fillOrder(candidates []candidate, entries []int, mode sort.Mode) []int {
 	nodes := make([]job.Node, len(entries))
 	positions := make([]int, len(entries))

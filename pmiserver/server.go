@@ -129,8 +129,8 @@ func (s *Server) reportBroken(err error) {
 //
 //   - nil: the rank finalized, aborted, or never sent init
 //   - ErrUnfinalized: the connection ended between init and finalize
-//   - a *ProtocolError: the rank sent something that no client sends. It counts as the rank's
-//     abnormal death (pmi-wire.md 6.2 and 6.4).
+//   - a *ProtocolError: the rank sent something that no client sends. The rank then counts as
+//     crashed (pmi-wire.md 6.2 and 6.4).
 //   - ErrAlreadyConnected: the rank is connected already, or its connection was lost
 //   - the error of ctx: ctx ended. Serve then also closes conn, if it is an io.Closer.
 //

@@ -2,7 +2,7 @@
 Package line finds contiguous nodes for a job (which-hosts.md 11).
 
 	capacity  4 4 . 4 4 4 . 2 4    the line: nodes by ascending ID; . means none
-	run       ---   -----   ---    adjacent nodes with capacity, as many as there are
+	run       ---   -----   ---    adjacent nodes with capacity, as long as possible
 	window          ---            the shortest part of a run that can run the job
 
 The package uses only positions and capacities. All functions are pure, and read the line once.
@@ -65,8 +65,7 @@ func (w Window) precedes(other Window) bool {
 	return w.UnusedNodes < other.UnusedNodes
 }
 
-// FindWindow returns the window of contiguous nodes in which a job is to run. ok is false if no run of nodes is
-// large enough.
+// FindWindow returns the window of contiguous nodes for a job. ok is false if no run of nodes is large enough.
 func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, ok bool) {
 	if need.Ranks == 0 {
 		longest, capacity := LargestRun(capacities, need)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Balance returns the members whose speeds lie in the narrowest range of speeds that includes enough nodes to run the
-// ranks. If several ranges are equally narrow, it uses the fastest. If no range suffices, it returns all members.
+// Balance returns the members in the narrowest range of speeds that has enough nodes for the ranks. If several ranges
+// are equally narrow, it uses the fastest one. If no range suffices, it returns all members.
 func (c *Chooser) Balance(members []int, ranks int) []int {
 	var bySpeed []int // members with known speed, by ascending speed
 	for _, i := range members {

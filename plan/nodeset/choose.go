@@ -70,8 +70,8 @@ func (c *Chooser) ChooseOne() (set int, members []int) {
 	return set, c.narrowByPriority(c.Sets[set].Members)
 }
 
-// UsableMembers returns the members that the job may use. members are the nodes of one set. It returns nil if these
-// nodes cannot run the job.
+// UsableMembers returns the nodes of a set that the job may use. members contains all nodes of the set. If these
+// nodes cannot run the job, UsableMembers returns nil.
 func (c *Chooser) UsableMembers(members []int) []int {
 	switch {
 	case !c.HoldsRanks(members, c.Ranks):
@@ -154,9 +154,9 @@ func (c *Chooser) OrderForSharing() []int {
 	return order
 }
 
-// narrowByPriority returns those of the given members of a set that the job should use according to the priority of the
-// request. With AFFINITY, nodes to avoid are left out. With MINLOSS, nodes that are faster than needed are left out. If
-// the remaining nodes cannot run the job, it returns all members.
+// narrowByPriority returns the members of a set that suit the priority of the request. With AFFINITY, nodes to avoid
+// are left out. With MINLOSS, nodes that are faster than needed are left out. If the remaining nodes cannot run the
+// job, it returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

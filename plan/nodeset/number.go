@@ -7,8 +7,8 @@ import (
 )
 
 // A Number is the numeric value of an attribute, in units of 1/(1024*10^6). In this unit, numbers with six decimals
-// are exact, and so is a memory size that is written in K and counted in M. Values that would not be exact are
-// errors. The range is 0 to MaxNumber.
+// are exact, and so are memory sizes in K that are converted to M. Values that would not be exact are errors. The
+// range is 0 to MaxNumber.
 type Number int64
 
 // oneUnit is the Number that represents 1.

@@ -25,8 +25,8 @@ func (r *setRating) compare(other *setRating) int {
 //	BESTFIT       capacity, index
 //	WORSTFIT      -capacity, index
 //	BESTRESOURCE  -(slowest speed of a member with capacity), capacity, index
-//	MINLOSS       loss, -s0, capacity, index
-//	AFFINITY      avoided, -preferred, index
+//	MINLOSS       lost speed, -(slowest speed of a node used), capacity, index
+//	AFFINITY      1 if avoided nodes are needed, -(ranks on preferred nodes), index
 func (c *Chooser) rate(set int) setRating {
 	r := setRating{set: set}
 	capacity := int64(c.Sets[set].Capacity)
@@ -63,8 +63,8 @@ func (c *Chooser) slowestSpeed(set int) (slowest Number) {
 	return slowest
 }
 
-// needsAvoidedNodes returns 1 if the set can run the job only with nodes that are to be avoided, and 0
-// otherwise.
+// needsAvoidedNodes returns 1 if the set can run the job only with nodes that the request says to
+// avoid, and 0 otherwise.
 func (c *Chooser) needsAvoidedNodes(set int) uint64 {
 	var allowed []int
 	for _, i := range c.Sets[set].Members {

@@ -98,8 +98,8 @@ type levelValue[T any] struct {
 }
 
 // levelValues parses the values that all sources have for one modifier, and returns them in descending order of
-// precedence. An invalid value is an error, even if another value takes precedence. But values of variables are ignored
-// if a flag gives a value.
+// precedence. If a flag gives a value, values of variables are ignored. Any other invalid value is an error, even if
+// another value takes precedence.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {

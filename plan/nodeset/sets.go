@@ -74,13 +74,13 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the index after the nodes whose numbers are among the lowest different numbers. values is how many
-// different numbers these are.
-func (l *numberLine) endOf(values int) int {
-	if values == 0 {
+// endOf returns the number of nodes that have the lowest values. count is the number of these different
+// values.
+func (l *numberLine) endOf(count int) int {
+	if count == 0 {
 		return 0
 	}
-	return l.ends[values-1]
+	return l.ends[count-1]
 }
 
 // numberSets returns the node sets of a numeric attribute.
@@ -237,8 +237,8 @@ func matches(pattern, label string) bool {
 }
 
 // UnusedValues returns the values of the list that no node has, in the order of the list. Patterns are skipped. For
-// ANYOF, a list of numbers stands for the range from its smallest to its largest number. If a node's number is in this
-// range, both of these numbers count as used.
+// ANYOF, a list of numbers stands for the range from its smallest to its largest number. If any node's number is in
+// this range, its smallest and its largest number both count as used.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil

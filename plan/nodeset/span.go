@@ -13,12 +13,12 @@ type Part struct {
 // most one. It returns nil if no division is found. The search does not backtrack, so it may miss a division if
 // sets overlap.
 //
-//	line = sets with capacity, by the key of the priority
+//	line = sets with capacity, the best for the priority first
 //	for k = 2 .. min(number of sets, np):
-//	    q, r = np / k, np mod k;  quotas = r times q + 1, then k - r times q
-//	    for each quota: the first set of the line, not used yet, that can run it on
-//	        members that are not GLOBAL and not of a set used before
-//	    all found: these k parts, in this order
+//	    quotas: np mod k parts of np / k + 1 ranks each, then parts of np / k ranks each
+//	    for each quota: find the first unused set in the line that can run these ranks
+//	        without nodes that are GLOBAL or belong to a set used before
+//	    if a set is found for each quota: return these k parts
 func (c *Chooser) Span() []Part {
 	sets := c.setsToSpan()
 	for k := 2; k <= min(len(sets), c.Ranks); k++ {

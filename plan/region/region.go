@@ -3,9 +3,9 @@ Package region decides which regions of a cluster a job may use (which-hosts.md 
 a cluster that the cluster file defines. A gate is a condition that jobs must meet to use a region, such as
 needing more than 32 CPUs.
 
-	regions of the file       main: n0-n3     overflow: h0, h1     lab: x0
-	domain, in its order      main        ->  overflow             (not in it)
-	gates                     none            more than 32 CPUs
+	regions in the cluster file   main: n0-n3     overflow: h0, h1     lab: x0
+	domain                        main        ->  overflow             (not in the domain)
+	gates                         none            more than 32 CPUs
 
 If several regions of the cluster file match a node, the node belongs to the first of these regions. The domain
 gives the order of the regions, and therefore of the nodes. A job may not use the nodes of a region whose gate it
@@ -25,8 +25,8 @@ import (
 // OutsideDomain is used as the region number of a node that belongs to no region in which jobs run.
 const OutsideDomain = -1
 
-// flavors lists the flavors that a node may have, in the order of a signature: operating system (os), support (su),
-// applications (ap).
+// flavors lists the flavors that a node may have, in the order in which Signature lists them: operating system
+// (os), support (su), applications (ap).
 var flavors = []string{"os", "su", "ap"}
 
 // Signature returns the flavors of a node as one string, in the order os, su, ap. If the node has no flavors, it

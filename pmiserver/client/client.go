@@ -192,9 +192,8 @@ func (c *Client) Barrier() error {
 	return err
 }
 
-// Exchange sends the same requests as MPI_Init does: each rank puts a key with the value card, all ranks enter a
-// barrier, and each rank gets the keys of all ranks. All ranks of the group must call it, and their cards must have the
-// same length.
+// Exchange sends requests as MPI_Init does: it puts a key with card as its value, enters a barrier, and gets the cards
+// of all ranks. All ranks of the group must call it, and their cards must have the same length.
 func (c *Client) Exchange(rank, size int, card string) error {
 	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
 		return err
