@@ -187,7 +187,7 @@ type Leftover struct {
 type Result struct {
 	Code        int    // exit code for mpiexec (cli.md section 7)
 	Cause       string // what ended the job, in one line; empty: it ended by itself
-	Reason      string // the same in one word (RM-53): ok, exit, signal, limit, start, host_lost, user, internal
+	Reason      string // the same in one word (RM-53): ok, exit, signal, limit, start, host_lost, user, rm, move, internal
 	Connections []ConnectResult
 	Starts      iter.Seq[RankStart] // in the order in which helpers reported them; nil: none
 	Exits       []*Exit             // in the order of their reports; the usage of orphans is included

@@ -2,6 +2,7 @@ package supervise
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -60,6 +61,26 @@ func TestCauses(t *testing.T) {
 	}
 	doctable.CheckTable(t, "../../doc/supervision.md", "<!-- begin of the table of causes -->\n", "<!-- end of the table of causes -->\n",
 		b.String(), *update, "go test ./launch/supervise -run TestCauses -update")
+}
+
+// Each reason that reports give is in their schema, for the job and for its attempts (RM-53).
+func TestReasonsAreInTheSchema(t *testing.T) {
+	schema, err := os.ReadFile("../../doc/json/report.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const lists = 2
+	for _, rule := range causes[1:] {
+		found := 0
+		for line := range strings.Lines(string(schema)) {
+			if strings.Contains(line, `"host_lost"`) && strings.Contains(line, `"`+rule.reason+`"`) {
+				found++
+			}
+		}
+		if found != lists {
+			t.Errorf("%d of %d lists contain %q, the reason if %s", found, lists, rule.reason, rule.name)
+		}
+	}
 }
 
 // codeOf returns the exit code of an example, and whether MPIEXEC_ERROR_CODE replaces it.
