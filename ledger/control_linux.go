@@ -133,8 +133,8 @@ func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, er
 	return &PostedFile{old.ID, s}, nil
 }
 
-// writeReply writes a reply to a file and locks the file, but does not give the file its name yet. name is the name
-// that the file is to get.
+// writeReply writes a reply to a file and locks the file, but does not give the file its name yet. It returns that
+// name.
 func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string, err error) {
 	name = kindReply + id
 	if err := errors.Join(checkReplyID(id), checkReply(a), checkOwner(a.UID)); err != nil {

@@ -25,8 +25,8 @@ type Dir struct {
 	// ReadTime is how long reading the entries of all users may take (rule TRUST-13).
 	ReadTime time.Duration
 
-	// Terms are the terms of gangs on the node. A claim of a gang with another number of parties or length of slices counts
-	// as the claim of a job that is no gang. A slice of 0 means any.
+	// Terms are the terms of gangs on the node. A gang whose number of parties or slice length differs from Terms counts
+	// as an ordinary job. A slice of 0 means any length.
 	Terms job.GangTerms
 
 	path   string

@@ -16,7 +16,7 @@ type userDB struct {
 }
 
 // readDatabase reads the user database: the files passwd, subuid and nsswitch.conf in etc. A static binary cannot use
-// the other sources of nsswitch.conf.
+// sources such as LDAP.
 func readDatabase(etc string) userDB {
 	d := userDB{names: make(map[int]string)}
 	for fields := range readRecords(etc, "passwd") {

@@ -76,9 +76,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	return note, nil
 }
 
-// avoidClaimedCPUs returns the CPUs that the ranks of a node must not use. These are the CPUs in busy and the CPUs that
-// jobs outside this batch job have claimed. If fewer than demand slots would then remain, it returns only busy. The
-// ranks share CPUs with those jobs in this case, so they are not bound (rule RM-20).
+// avoidClaimedCPUs returns the units that the ranks of a node must not use. These are the units in busy and the units
+// that jobs outside this batch job have claimed. demand is the number of slots that the ranks need. If fewer would
+// remain, it returns only busy. The ranks then share CPUs with those jobs and are not bound (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {

@@ -206,8 +206,8 @@ func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	return c.sets.Balance(members, ranks)
 }
 
-// chooseBySet returns the nodes that the policy of the node-set request chooses, provided that ranks do not share CPUs.
-// It returns nil if the job does not fit. If waiting is true, it considers only the best node set.
+// chooseBySet chooses nodes by the policy of the node-set request, for ranks that do not share CPUs. It returns nil if
+// the job does not fit. If waiting is true, it considers only the best node set.
 func (c *nodeChooser) chooseBySet(waiting bool) []placementGroup {
 	s := c.req.NodeSet
 	switch {

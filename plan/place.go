@@ -150,9 +150,9 @@ func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	}
 }
 
-// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, the maximum is the
-// candidate's capacity (placement.md 5.2). If ranks share CPUs, the maximum is a share of n that is proportional to
-// the node's size or, in round-robin order, the limit of the candidate (placement.md 5.4, 5.5).
+// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, it is the candidate's
+// capacity (placement.md 5.2). If they share CPUs in round-robin order, it is the candidate's limit (placement.md
+// 5.5). Otherwise it is a share of n in proportion to the node's size (placement.md 5.4).
 func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	if n <= a.freeCapacity() {
 		return a.capacity, nil

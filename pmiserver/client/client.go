@@ -212,7 +212,7 @@ func (c *Client) Exchange(rank, size int, card string) error {
 	return c.Barrier()
 }
 
-// A Program describes a program that Spawn is to start.
+// A Program describes a program that Spawn starts.
 type Program struct {
 	Argv  []string // the program first
 	Count int

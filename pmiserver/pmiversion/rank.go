@@ -7,8 +7,8 @@ session, and the fields of a request.
 	                                                 '--> Session: fence, names, spawn, abort
 
 Each PMI version is a package with a table of requests. To add a request, add its row and its function there.
-This package and those of the versions know neither connections nor other ranks. Their code runs in the
-goroutine of the rank's session.
+Like this package, they know nothing of connections and other ranks, and run in the goroutine of the rank's
+session.
 */
 package pmiversion
 

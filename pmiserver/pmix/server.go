@@ -135,7 +135,7 @@ type Links struct {
 	// Names is the table of published names. If it is nil, publishing is not supported.
 	Names Names
 
-	// SharesNames says that other jobs find the names. Then processes can connect to those of other jobs.
+	// SharesNames says that other jobs find the names. Then processes can connect to processes of other jobs.
 	SharesNames bool
 }
 

@@ -1,6 +1,6 @@
-// Package message represents the messages between a PMIx client and its server (pmix-wire.md 3.3, 4 and 6) as Go
-// values: the handshake, the header of each message, a struct for each request with its parser in one table, and
-// functions that encode replies.
+// Package message represents the messages between a PMIx client and its server as Go values (pmix-wire.md 3.3, 4
+// and 6). It has types for the handshake and the header, a struct and a parser for each request, and functions
+// that encode replies.
 //
 //	client                              server
 //	header, Handshake  ------------->   Handshake.Refusal
