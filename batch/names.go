@@ -62,7 +62,7 @@ func hostLetter(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r)
 }
 
-var errTooMany = fmt.Errorf("more than %d hosts", maxHosts)
+var errTooMany = fmt.Errorf("the list has more than %d hosts", maxHosts)
 
 // expandHostlist expands a folded host list in Slurm's syntax, which Flux also uses (rm-integration.md
 // 2.2).

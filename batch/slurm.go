@@ -188,7 +188,7 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 // If numbers is nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
-		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE: too many groups (%d)", groups)}
+		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE is %d, which is too many groups", groups)}
 	}
 	var hosts list
 	all.Source = groupNames(w, 0).hostsVariable

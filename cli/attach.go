@@ -54,16 +54,16 @@ func (a *attacher) warning(nodes []job.NodePlan) string {
 	by := make(map[string][]string)
 	for _, n := range nodes {
 		if why, failed := a.failed[n.Name]; failed {
-			how := "failed"
+			failure := "%s failed on %s"
 			if why == "missing" {
-				how = "was not found"
+				failure = "%s was not found on %s"
 			}
-			by[how] = append(by[how], n.Name)
+			by[failure] = append(by[failure], n.Name)
 		}
 	}
 	var failures []string
-	for _, how := range slices.Sorted(maps.Keys(by)) {
-		failures = append(failures, fmt.Sprintf("%s %s on %s", a.system.Attach.Program, how, hostlist.Fold(by[how])))
+	for _, failure := range slices.Sorted(maps.Keys(by)) {
+		failures = append(failures, fmt.Sprintf(failure, a.system.Attach.Program, hostlist.Fold(by[failure])))
 	}
 	if failures == nil {
 		return ""

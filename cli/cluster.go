@@ -24,7 +24,7 @@ import (
 func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), checkTrust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := checkTrust(file); err != nil { // the file can name programs to run (TRUST-27)
-			return nil, option.UntrustedError(err, "its content", " with --cluster")
+			return nil, option.UntrustedError(err, "", "--cluster")
 		}
 		return config.Load(file, text, userIDs())
 	}

@@ -17,27 +17,27 @@ type letterRow struct {
 
 // letterRows are the options of aprun, in the order of help.
 var letterRows = []letterRow{
-	{"n", "N", "-n N", "start this number of ranks (default: 1)", func(s *segment, v string) error { s.countGiven = true; return s.addOption(v, "-n") }},
-	{"d", "D", "--depth D", "give each rank this number of CPUs", func(s *segment, v string) (err error) {
-		if s.depth, err = strconv.Atoi(v); err != nil || s.depth < 1 {
-			return fmt.Errorf("%q is not a number of CPUs", v)
+	{"n", "N", "-n N", "start this number of ranks (default: 1)", func(s *segment, value string) error { s.countGiven = true; return s.addOption(value, "-n") }},
+	{"d", "D", "--depth D", "give each rank this number of CPUs", func(s *segment, value string) (err error) {
+		if s.depth, err = strconv.Atoi(value); err != nil || s.depth < 1 {
+			return fmt.Errorf("%q is not a number of CPUs", value)
 		}
-		return s.addOption(v, "--depth")
+		return s.addOption(value, "--depth")
 	}},
 	{"N", "K", "--shape K", "start exactly K ranks on each host that is used", segmentOption("--shape")},
 	{"S", "K", "--per-numa K", "start at most K ranks in each NUMA node", segmentOption("--per-numa")},
 	{"sn", "K", "--numa-nodes K", "use only the first K NUMA nodes of each host", segmentOption("--numa-nodes")},
 	{"sl", "LIST", "--numa-list LIST", "use only these NUMA nodes of each host", segmentOption("--numa-list")},
 	{"ss", "", "--strict-mem", "give a rank memory only from its own NUMA node", func(s *segment, _ string) error { s.strictGiven = true; return s.addOption("", "--strict-mem") }},
-	{"cc", "SPEC", "--bind-to", "bind ranks: cpu, depth, numa_node, none, or CPUs (0-1:4-5)", func(s *segment, v string) error { s.binding = v; return nil }},
-	{"cp", "FILE", "--bind-to", "read the value of -cc from FILE", func(s *segment, v string) error {
-		text, err := s.Read(v)
+	{"cc", "SPEC", "--bind-to", "bind ranks: cpu, depth, numa_node, none, or CPUs (0-1:4-5)", func(s *segment, value string) error { s.binding = value; return nil }},
+	{"cp", "FILE", "--bind-to", "read the value of -cc from FILE", func(s *segment, value string) error {
+		text, err := s.Read(value)
 		s.binding = withoutComments(text)
 		return err
 	}},
 	{"L", "LIST", "--nodes, -host", "use these hosts, in the order of their numbers: 3,7-12,node40", (*segment).readHosts},
-	{"l", "FILE", "--nodes, -host", "read hosts from FILE, one on each line", func(s *segment, v string) error {
-		text, err := s.Read(v)
+	{"l", "FILE", "--nodes, -host", "read hosts from FILE, one on each line", func(s *segment, value string) error {
+		text, err := s.Read(value)
 		if err != nil {
 			return err
 		}
@@ -46,19 +46,19 @@ var letterRows = []letterRow{
 	{"j", "K", "--hw-threads K", "use this number of hardware threads of each core (default: 1)", segmentOption("--hw-threads")},
 	{"r", "C", "--reserve-cpus C", "keep the last C CPUs of each host free of ranks", jobOption("--reserve-cpus")},
 	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "set the memory of each rank; h: prefer, hs: require huge pages", jobOption("--mem-per-rank")},
-	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, v string) error { return s.addOption(v, "-arch") }},
-	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; default: share", func(s *segment, v string) error {
-		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[v]
+	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, value string) error { return s.addOption(value, "-arch") }},
+	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; default: share", func(s *segment, value string) error {
+		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[value]
 		if word == "" {
-			return fmt.Errorf("%q is neither exclusive nor share", v)
+			return fmt.Errorf("%q is neither exclusive nor share", value)
 		}
 		s.job = append(s.job, word)
 		return nil
 	}},
-	{"t", "SEC", "--limit pcput=SEC", "limit the CPU time of each process to this number of seconds", func(s *segment, v string) error {
-		n, err := strconv.ParseUint(v, 10, 31)
+	{"t", "SEC", "--limit pcput=SEC", "limit the CPU time of each process to this number of seconds", func(s *segment, value string) error {
+		n, err := strconv.ParseUint(value, 10, 31)
 		if err != nil {
-			return fmt.Errorf("%q is not a number of seconds", v)
+			return fmt.Errorf("%q is not a number of seconds", value)
 		}
 		if n == 0 {
 			return errors.New("0 is too small; the smallest value is 1")
@@ -66,24 +66,24 @@ var letterRows = []letterRow{
 		if !s.HasOption("--limit") {
 			return errors.New("this mpiexec was built without --limit, so it cannot limit CPU time")
 		}
-		s.job = append(s.job, "--limit", "pcput="+v)
+		s.job = append(s.job, "--limit", "pcput="+value)
 		return nil
 	}},
 	{"T", "", "", "no effect, because mpiexec always prints whole lines", ignoredLetter("")},
 	{"q", "", "--quiet", "say less", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
-	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set an environment variable; may be repeated", func(s *segment, v string) error {
-		if !strings.Contains(v, "=") {
-			return fmt.Errorf("%q is not NAME=VALUE", v)
+	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set an environment variable; may be repeated", func(s *segment, value string) error {
+		if !strings.Contains(value, "=") {
+			return fmt.Errorf("%q is not NAME=VALUE", value)
 		}
-		s.job = append(s.job, "-genv", v)
+		s.job = append(s.job, "-genv", value)
 		return nil
 	}},
 	{"B", "", "", "use the ranks and hosts that the batch system allocated", (*segment).useBatchSize},
 	{"b", "", "", "no effect, because mpiexec copies programs only with --stage", ignoredLetter("")},
-	{"D", "LEVEL", "-v, -vv", "say more", func(s *segment, v string) error {
-		n, err := strconv.Atoi(v)
+	{"D", "LEVEL", "-v, -vv", "print more messages", func(s *segment, value string) error {
+		n, err := strconv.Atoi(value)
 		if err != nil || n < 0 {
-			return fmt.Errorf("%q is not a number", v)
+			return fmt.Errorf("%q is not a number", value)
 		}
 		if n > 0 {
 			s.job = append(s.job, []string{"-v", "-vv"}[min(n-1, 1)])

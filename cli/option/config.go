@@ -47,7 +47,7 @@ func (b *defaultOptions) readConfig(sources Sources) {
 	}
 	if sources.CheckTrust != nil {
 		if err := sources.CheckTrust(file); err != nil { // options can run any program (TRUST-27)
-			b.errs = append(b.errs, UntrustedError(err, "its content", " with MPIEXEC_CONFIG"))
+			b.errs = append(b.errs, UntrustedError(err, "", "MPIEXEC_CONFIG"))
 			return
 		}
 	}
@@ -66,10 +66,17 @@ func (b *defaultOptions) readConfig(sources Sources) {
 }
 
 // UntrustedError returns the error for a file that mpiexec does not use: the file can make mpiexec run programs, and
-// another user could change it. cause says why another user could change the file, and content is the dangerous part of
-// the file. option is the option with which the user can name a copy of the file.
-func UntrustedError(cause error, content, option string) error {
-	return &usererr.Error{Text: fmt.Sprintf("%v, so %s could run any program as you", cause, content), Remedy: usererr.Hint(cause) + option}
+// another user could change it. cause says why another user could change the file. key is the dangerous key of the file, or
+// "" if the whole content is dangerous. option, if not empty, is the option with which the user can name a copy of the file.
+func UntrustedError(cause error, key, option string) error {
+	text, remedy := fmt.Sprintf("%v, so its content could run any program as you", cause), usererr.Hint(cause)
+	if key != "" {
+		text = fmt.Sprintf("%v, so %s in it could run any program as you", cause, key)
+	}
+	if option != "" {
+		remedy += " with " + option
+	}
+	return &usererr.Error{Text: text, Remedy: remedy}
 }
 
 // readConfigLine parses one line of the configuration file. location is the file and line number.

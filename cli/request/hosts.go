@@ -90,7 +90,7 @@ func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 			continue
 		}
 		if err := w.CheckTrust(e.File); err != nil {
-			return option.UntrustedError(err, key+" in it", "")
+			return option.UntrustedError(err, key, "")
 		}
 		trusted[e.File] = true
 	}

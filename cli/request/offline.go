@@ -50,12 +50,8 @@ func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 // sizeUnknownError returns an error which says that the plan depends on the number of CPUs of hosts that were not
 // probed.
 func sizeUnknownError(hosts []string) *plan.Error {
-	has := "has"
-	if len(hosts) > 1 {
-		has = "have"
-	}
 	return &plan.Error{
-		Code: "unseen", Text: fmt.Sprintf("the number of CPUs that %s %s is not known, because mpiexec did not contact the hosts", hostlist.Fold(hosts), has),
+		Code: "unseen", Text: fmt.Sprintf("mpiexec does not know the number of CPUs of %s, because it did not contact the hosts", hostlist.Fold(hosts)),
 		Remedy: fmt.Sprintf("leave out --no-probe, or give the slots (%s:N)", hosts[0]),
 	}
 }
@@ -67,7 +63,8 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	hosts := candidatesOfUnknownSize(req, snap)
 	if option, unknown := candidatesThatMatter(req, snap, hosts); unknown != nil {
 		failed := sizeUnknownError(unknown)
-		failed.Text = fmt.Sprintf("%s depends on the %s of %s, but mpiexec did not contact the hosts", option, neededFact(req, option), hostlist.Fold(unknown))
+		fact := neededFact(req, option)
+		failed.Text = fmt.Sprintf("%s depends on the %s of %s, but mpiexec did not contact the hosts", option, fact, hostlist.Fold(unknown))
 		failed.Remedy = "leave out --no-probe"
 		return simulate.Outcome{Request: req, Warnings: warnings, Err: failed}
 	}

@@ -36,12 +36,12 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	if names == nil {
 		return nil
 	}
-	text := "%s is not a host of %s"
-	if len(names) > 1 {
-		text = "%s are not hosts of %s"
-	}
 	owner := batch.JobName(system.Name, number)
-	return &usererr.Error{Text: fmt.Sprintf(text, hostlist.FoldBrief(names), owner), Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
+	text := fmt.Sprintf("%s is not a host of %s", names[0], owner)
+	if len(names) > 1 {
+		text = fmt.Sprintf("%s are not hosts of %s", hostlist.FoldBrief(names), owner)
+	}
+	return &usererr.Error{Text: text, Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
 }
 
 // nodesOutsideJob returns the nodes that the batch job does not contain under any of their names. It ignores
