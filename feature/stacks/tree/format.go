@@ -43,7 +43,7 @@ func Summarize(r job.StackReport) string {
 	if more := len(main) - maxShown; more > 0 {
 		fmt.Fprintf(&b, "  and %s\n", text.Count(more, "more group"))
 	}
-	if call, alike := AllAlike(r.Groups); alike {
+	if call, alike := AllAlike(r.Groups); alike && call != "MPI_Finalize" && !strings.HasPrefix(call, "MPI_Init") {
 		fmt.Fprintf(&b, "  all ranks are in one call at one place. If %s never ends, compare its arguments, which are not read: root, communicator, count.\n", call)
 	} else if likely := Likely(r); likely != "" {
 		fmt.Fprintf(&b, "  likely: %s\n", likely)

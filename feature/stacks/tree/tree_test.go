@@ -205,6 +205,10 @@ other threads:
 	if !strings.Contains(alike, "  all ranks are in one call at one place. If MPI_Allreduce never ends, compare its arguments, which are not read: root, communicator, count.\n") {
 		t.Error(alike)
 	}
+	alike = Format(job.StackReport{Groups: Merge([]job.StackGroup{main4("0,1", job.StackRuns, "main@a:solve.c:60 MPI_Finalize@libmpi.so")})})
+	if strings.Contains(alike, "arguments") {
+		t.Error(alike)
+	}
 	unknown := Format(job.StackReport{Groups: []job.StackGroup{{Ranks: []int{0}, State: job.StackRuns, Frames: frames("@a @a")}}})
 	if !strings.HasPrefix(unknown, "  rank 0  ? -> ?  (running)\n") {
 		t.Error(unknown)
