@@ -79,10 +79,10 @@ func (s *Session) continueRanks() {
 	s.signalGroups(unix.SIGCONT)
 }
 
-// reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued
-// meanwhile.
+// reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued, or if all
+// had ended and those that run now were started later.
 func (s *Session) reportNotStopped(due stopCheckDue) {
-	if due.count != s.stopCount {
+	if due.count != s.stopCount || !s.Lifecycle.IsHeld() {
 		return
 	}
 	s.sendStop() // for processes that were forked, or left their group, since

@@ -83,6 +83,36 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// When all ranks have ended while they were stopped, and the hold is removed, ranks that are started next are not stopped. The check
+// of the earlier stop, which is due after a second, stopped them for good.
+func TestRanksAfterAHoldOfEndedOnes(t *testing.T) {
+	k := newTestHelper(t)
+	k.start("echo rank $$; while :; do :; done")
+	k.awaitOutput(0, "rank")
+	pid := k.numbers(0, "rank ")[0]
+	k.conn.Send(&wire.Hold{Why: job.HoldRequested, On: true})
+	awaitStates(t, "T", pid)
+	unix.Kill(pid, unix.SIGKILL)
+	receive[*wire.Exited](k)
+	k.conn.Send(&wire.Hold{Why: job.HoldRequested})
+	k.conn.Send(&wire.Prepare{Job: "test", Group: wire.Group{Name: "later", First: 1, Size: 1, NodeCount: 1}, Node: wire.GroupNode{Name: "here"}, Process: wire.Process{Umask: -1},
+		Apps: []job.App{{Argv: []string{"/bin/sh", "-c", "while :; do :; done"}, Dir: "/"}}, Ranks: []job.RankPlan{{RankResources: new(job.RankResources)}}, Claim: wire.Claim{Ledger: t.TempDir(), MaxProcs: -1}})
+	receive[*wire.Prepared](k)
+	k.conn.Send(&wire.Start{Group: "later"})
+	later := receive[*wire.Started](k).PID
+	for end := time.Now().Add(stopTimeout + 500*time.Millisecond); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
+		if look, _ := proc.ReadInfo(later); look.State == 'T' {
+			t.Fatal("the later rank is stopped, though there is no hold")
+		}
+	}
+	k.conn.Send(&wire.EndJob{Grace: 0})
+	receive[*wire.Drained](k)
+	k.conn.Send(&wire.Bye{})
+	if err := k.endJob(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Processes that cannot be stopped are reported once, and nothing waits for them: one that waits in the kernel for a
 // child (vfork), and one that has become another user's.
 func TestAProcessThatCannotBeStopped(t *testing.T) {

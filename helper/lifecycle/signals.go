@@ -27,6 +27,9 @@ func (s *State) setHold(e Hold) []any {
 // HeldOnlyFor reports whether the given reason is the only one for which the ranks are stopped.
 func (s *State) HeldOnlyFor(reason job.Hold) bool { return len(s.holds) == 1 && s.holds[reason] }
 
+// IsHeld reports whether there is a reason to keep the ranks stopped.
+func (s *State) IsHeld() bool { return len(s.holds) > 0 }
+
 // clearHolds removes all reasons to keep the ranks stopped, and returns the actions for that.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }
 
