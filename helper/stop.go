@@ -70,13 +70,22 @@ func (s *Session) sendStop() {
 	}
 }
 
-// continueRanks continues all ranks and the processes that they have started.
+// continueRanks continues all ranks and the processes that they have started. It looks twice for processes outside the
+// ranks' process groups: a process that is about to stop may leave its group before the group is continued.
 func (s *Session) continueRanks() {
 	s.stopCount++
-	for _, p := range s.outsideRankGroups() {
-		unix.Kill(p.PID, unix.SIGCONT)
+	continued := make(map[int]bool)
+	continueOutside := func() {
+		for _, p := range s.outsideRankGroups() {
+			if !continued[p.PID] {
+				continued[p.PID] = true
+				unix.Kill(p.PID, unix.SIGCONT)
+			}
+		}
 	}
+	continueOutside()
 	s.signalGroups(unix.SIGCONT)
+	continueOutside()
 }
 
 // reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued, or if all
