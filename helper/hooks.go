@@ -186,8 +186,11 @@ func (s *Session) Hold(reason job.Hold, add bool) {
 
 // WatchJobs calls changed with the claims of all jobs on this node, now and each time a claim is made or
 // removed, until the session ends. If the claims can no longer be watched, it calls failed. changed and
-// failed are called by the goroutine of run.
+// failed are called by the goroutine of run. If the job is a gang, changed is first called before WatchJobs returns.
 func (s *Session) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
+	if s.jobsAtBegin != nil {
+		changed(s.jobsAtBegin)
+	}
 	s.claims.WatchJobs(ledger, func(all []job.Claim) { s.Post(func() { changed(all) }) }, func(err error) { s.Post(func() { failed(err) }) })
 }
 

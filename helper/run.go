@@ -37,6 +37,7 @@ func (s *Session) prepareGroup(a lifecycle.PrepareGroup) {
 	}
 	refused := s.checkGroup(e.m)
 	if a.First {
+		s.jobsAtBegin = e.Jobs
 		s.beginJob(e.m)
 	}
 	var g *Group

@@ -16,6 +16,7 @@ import (
 	"remshell/helper/probe"
 	"remshell/helper/rank"
 	"remshell/helper/rpc"
+	"remshell/job"
 	"remshell/ledger"
 	"remshell/pin"
 	"remshell/pipe"
@@ -73,6 +74,7 @@ type forkState struct {
 	guard            guard             // of a helper inside mpiexec, while processes of the job live
 	guardTimer       *time.Timer       // fires guardCheckDue; nil: never set
 	heldClaim        *ledger.HeldClaim // the claim that the guard keeps; nil: none
+	jobsAtBegin      []job.Claim       // all claims on the node when the job's first claim had been made; nil: not read
 }
 
 // A pmiServices connects the PMI servers of this node with mpiexec and with the ranks.

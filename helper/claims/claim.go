@@ -89,6 +89,7 @@ type ClaimResult struct {
 	Held      *ledger.HeldClaim // nil: no claim was made
 	Notice    string            // why no claim was made, or a warning
 	Forbidden string            // why the administrator forbids the ranks; empty: they are allowed
+	Jobs      []job.Claim       // of a gang: the claims of all jobs on the node, with the new one; nil: not read
 }
 
 // Claim makes the claim for a group of ranks, if the node's rules allow that, and calls handle with the
@@ -105,7 +106,11 @@ func (w *Worker) checkAndTakeClaim(m *wire.Prepare) ClaimResult {
 	if conflict != nil {
 		return ClaimResult{Conflict: conflict.reason}
 	}
-	return ClaimResult{Held: w.held[m.Group.Name], Notice: notice}
+	result := ClaimResult{Held: w.held[m.Group.Name], Notice: notice}
+	if m.Claim.Entry.Gang != nil && result.Held != nil {
+		result.Jobs, _ = w.ledger.Claims()
+	}
+	return result
 }
 
 // Release releases the claims of a group of ranks, and then calls done.
