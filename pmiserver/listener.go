@@ -66,7 +66,7 @@ const (
 )
 
 // ErrNoRank is returned for a connection that sends no valid PMI_ID.
-var ErrNoRank = errors.New("pmi: refused a connection that does not come from a rank of the job")
+var ErrNoRank = errors.New("pmi: a connection was refused, because it does not come from a rank of the job")
 
 // ExpectRank creates a PMI_ID for a rank of a server. From then on, connections that send this ID are
 // accepted.

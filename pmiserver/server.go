@@ -234,9 +234,9 @@ func AbortText(code int, message string) string {
 	case code == 0 || code&255 != 0:
 		return message
 	case message != "":
-		message = ": " + message
+		message = " and the message " + message
 	}
-	return fmt.Sprintf("the program gave the code %d%s", code, message)
+	return fmt.Sprintf("the program aborted with code %d%s", code, message)
 }
 
 func (s *Server) reportAborting(rank int) {

@@ -54,7 +54,7 @@ func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 }
 
 // errNotSingleton is returned when the process at the other end does not reply as a PMI client does.
-var errNotSingleton = errors.New("the process at that port is not an MPI program that started mpiexec")
+var errNotSingleton = errors.New("the process that listens on this port is not an MPI program that has started mpiexec")
 
 // readSingletonInit sends the first line to a singleton, an MPI process that was started without mpiexec, and
 // reads its PMI version. rest is the input that followed.

@@ -199,7 +199,7 @@ func dial(next rankAddress) (net.Conn, error) {
 	}
 	if err = sendAndWait([]byte(next.Secret)); err == nil {
 		if err = sendAndWait(make([]byte, largeSize)); err != nil {
-			err = fmt.Errorf("small packets arrive, large ones do not: %w", err)
+			err = fmt.Errorf("small packets arrive, but large packets do not: %w", err)
 		}
 	}
 	if err != nil {
@@ -289,7 +289,8 @@ func (m *ringRank) passToken(next net.Conn, accepted <-chan net.Conn) (time.Dura
 	case m.rank > 0:
 		return 0, send(n + 1)
 	case n != uint64(m.size-1):
-		return 0, fmt.Errorf("the message around the ring passed %d ranks instead of %d", n+1, m.size)
+		passed := n + 1
+		return 0, fmt.Errorf("the message that the ranks passed around the ring visited %d ranks instead of %d", passed, m.size)
 	}
 	return time.Since(began), nil
 }

@@ -147,18 +147,18 @@ func (r *Results) Err() error {
 			lines = append(lines, fmt.Sprintf("and %d more", more))
 		}
 		return &Error{Text: "selftest: ranks cannot connect to each other by TCP",
-			Remedy: "open the ports between the hosts in their firewalls, as MPI needs, or name another network with -iface; mpiexec --doctor HOSTS says more", Lines: lines}
+			Remedy: "open the ports between the hosts in their firewalls, as MPI needs, or name another network with -iface; for details, run: mpiexec --doctor HOSTS", Lines: lines}
 	}
 	for rank := range r.size {
 		if report := r.reports[Done][rank]; report.Err != "" {
-			return &Error{Text: fmt.Sprintf("selftest: %s: rank %d cannot pass the message around the ring: %s", report.Host, rank, report.Err), Remedy: "try again, or check the network with: mpiexec --doctor HOSTS"}
+			return &Error{Text: fmt.Sprintf("selftest: %s: rank %d cannot pass on the message that goes around the ring: %s", report.Host, rank, report.Err), Remedy: "try again, or check the network with: mpiexec --doctor HOSTS"}
 		}
 	}
 	if got := r.reports[Started][0].Input; r.size > 0 && got != Input {
 		return &Error{Text: fmt.Sprintf("selftest: rank 0 read %q from its standard input, not %q", got, Input)}
 	}
 	if r.size == 0 || len(r.reports[Done]) < r.size {
-		return &Error{Text: fmt.Sprintf("selftest: output of ranks is missing: only %d of %d ranks have reported their end", len(r.reports[Done]), r.size)}
+		return &Error{Text: fmt.Sprintf("selftest: the output of ranks is missing: only %d of %d ranks have reported that they ended", len(r.reports[Done]), r.size)}
 	}
 	return nil
 }

@@ -216,7 +216,7 @@ func (l *loginAttempt) nextKey(c *ssh.ClientAuthContext) (ssh.AuthMethod, error)
 	return nil, errNoMoreKeys
 }
 
-var errNoMoreKeys = errors.New("no key left to try")
+var errNoMoreKeys = errors.New("there are no more keys to try")
 
 // signer returns an ssh.Signer for a key, or nil if the key cannot be used.
 func (l *loginAttempt) signer(c authKey) ssh.Signer {

@@ -87,7 +87,7 @@ func TestKeyOthersCanReadIsNotUsed(t *testing.T) {
 	noLeak(t)
 	p := newTestHome(t)
 	check(t, os.Chmod(p.home+"/.ssh/id_ed25519", 0o644))
-	p.want(p.refusal(p.target(p.server(sshtest.Options{}).Addr())), KindLogin, "permissions 0644 are too open (chmod 600)", "")
+	p.want(p.refusal(p.target(p.server(sshtest.Options{}).Addr())), KindLogin, "other users can access the file (mode 0644)", "")
 }
 
 func TestRSASignsWithSHA2(t *testing.T) {

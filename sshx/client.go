@@ -88,7 +88,7 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 			if !ok {
 				chans = nil
 			} else {
-				ch.Reject(ssh.Prohibited, "the server may not open channels")
+				ch.Reject(ssh.Prohibited, "this client does not let the server open channels")
 			}
 		case <-timer.C:
 			now := time.Now() // timer.C may hold the planned time, not the current one
@@ -112,7 +112,7 @@ func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	interval, quiet := c.target.AliveInterval, c.transport.silentFor()
 	switch n := int(quiet / interval); {
 	case n > c.target.AliveCountMax:
-		c.setError(c.lost("no data received for %s", formatDuration(quiet.Round(time.Second))))
+		c.setError(c.lost("the host has sent no data for %s", formatDuration(quiet)))
 		// conn.Close would wait for a blocked write.
 		c.transport.Close()
 	case n > 0:

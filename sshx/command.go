@@ -22,7 +22,7 @@ const commandLimit = 10 * time.Second
 // done or after limit. If the command exits with a code other than 0, the error is an *ExitError with the end of
 // the command's stderr. If out is nil, the command's output is dropped.
 func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, words ...string) error {
-	late := fmt.Errorf("no answer in %s", formatDuration(limit))
+	late := fmt.Errorf("the program did not end within %s", formatDuration(limit))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, late)
 	defer cancel()
 	var stderr Tail

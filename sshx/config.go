@@ -100,7 +100,7 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 		return nil, err
 	}
 	for _, b := range file.blocks[1:] {
-		return nil, b.fail("Host and Match work only in a file")
+		return nil, b.fail("the keywords Host and Match are allowed only in a file")
 	}
 	for _, s := range file.blocks[0].settings {
 		switch key := strings.ToLower(s.keyword); {
@@ -260,7 +260,7 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	}
 	patterns, ok := splitArgs(strings.Join(words, " "))
 	if !ok || len(patterns) == 0 {
-		return b, &ConfigError{File: name, Line: lineOfHost(lines, words), Keyword: "Host", Why: "no pattern, or an unbalanced quote"}
+		return b, &ConfigError{File: name, Line: lineOfHost(lines, words), Keyword: "Host", Why: "a pattern is missing, or a quotation mark is not closed"}
 	}
 	if n, found := strings.CutPrefix(patterns[0], hiddenMatch); found {
 		if line, err := strconv.Atoi(n); err == nil && line <= len(lines) {
@@ -288,7 +288,7 @@ func newMatch(name string, line int, text string) (configBlock, error) {
 	words, ok := splitArgs(rest)
 	b := configBlock{file: name, line: line, criteria: words}
 	if !ok || len(words) == 0 {
-		return b, &ConfigError{File: name, Line: line, Keyword: "Match", Why: "no criterion, or an unbalanced quote"}
+		return b, &ConfigError{File: name, Line: line, Keyword: "Match", Why: "a criterion is missing, or a quotation mark is not closed"}
 	}
 	return b, nil
 }

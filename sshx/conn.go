@@ -48,7 +48,7 @@ const maxGreeting = 256
 // takes a few thousand bytes (rule TRUST-22).
 const maxUntrusted = 64 << 10
 
-var errTooMuchUntrusted = errors.New("sshx: too much was sent before the key")
+var errTooMuchUntrusted = errors.New("sshx: the server sent too much data before its host key")
 
 func (w *sshConn) Read(p []byte) (int, error) {
 	n, err := w.r.Read(p)
@@ -131,7 +131,7 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	case timedOut:
 		e = d.timeout(ctx, t, "connect", "cannot reach port "+port)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		e = newDialError(t, "connect", KindRefused, "connection refused: no ssh server on port %s", port)
+		e = newDialError(t, "connect", KindRefused, "connection refused: no ssh server listens on port %s", port)
 	case errors.Is(err, syscall.ECONNRESET):
 		e = newDialError(t, "connect", KindClosed, "the server closed the connection at once")
 	default:

@@ -66,7 +66,7 @@ const (
 
 // errDeadline is the cause of a context whose time limit has passed. It distinguishes such a context from one that
 // the caller has cancelled.
-var errDeadline = errors.New("no answer in time")
+var errDeadline = errors.New("the host did not answer in time")
 
 // Dial connects to a host and logs in. It waits for a permit of the Pacer, and retries if the server is busy. It
 // returns at once when ctx is done. The error is a *DialError.

@@ -161,7 +161,7 @@ func TestFailures(t *testing.T) {
 			if err := os.Rename(t.UserKnownHosts[0], file); err == nil {
 				t.UserKnownHosts = []string{file}
 			}
-		}, KindChangedKey, "another one at ~/my hosts:1", "/my hosts' -R '["},
+		}, KindChangedKey, "but ~/my hosts:1 has another key", "/my hosts' -R '["},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestUnreachable(t *testing.T) {
 		check(t, err)
 		addr := ln.Addr().String()
 		ln.Close()
-		p.want(p.refusal(p.target(addr)), KindRefused, "n1: connect: connection refused: no ssh server on port", "")
+		p.want(p.refusal(p.target(addr)), KindRefused, "n1: connect: connection refused: no ssh server listens on port", "")
 	})
 	t.Run("unknown name", func(t *testing.T) {
 		target := p.target("127.0.0.1:22")

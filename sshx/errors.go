@@ -88,13 +88,13 @@ func (e *DialError) Hint() string {
 	}
 	switch e.Kind {
 	case KindName:
-		return "check the spelling, or give it a HostName in " + cmp.Or(e.config, "~/.ssh/config")
+		return "check the spelling, or set HostName for the host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindRefused:
 		return "start sshd there, or set Port for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindUnknownKey:
 		return "check the key with: ssh " + e.Host + " true, or record unknown keys with --accept-new-host-keys"
 	case KindLogin:
-		return "copy your key there: ssh-copy-id " + e.Host + "; is the agent running? try: ssh -v " + e.Host + " true"
+		return "copy your key to the host with ssh-copy-id " + e.Host + ", or start the agent; for details, run: ssh -v " + e.Host + " true"
 	case KindTooMany:
 		return "set IdentitiesOnly yes and a single IdentityFile for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindBusy:

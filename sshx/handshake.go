@@ -140,7 +140,7 @@ func algorithmName(kind string) string {
 	if kind == "host key" {
 		return "the server has no host key of an accepted type"
 	}
-	return "no " + kind + " in common"
+	return "client and server have no " + kind + " in common"
 }
 
 // realAlgos returns names without the names that only announce extensions and are not algorithms (RFC 8308).
@@ -156,7 +156,7 @@ func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	keyword, known := algorithmKeyword(e.What)
 	for _, name := range e.RequestedAlgorithms {
 		if slices.Contains(known, name) {
-			return fmt.Sprintf("update the server, or set for this host in %s: %s +%s", config, keyword, name)
+			return fmt.Sprintf("update the server, or write this option for the host into %s: %s +%s", config, keyword, name)
 		}
 	}
 	return "update the server, or use -launcher-exec ssh"
@@ -192,7 +192,7 @@ func (s *connSetup) timeoutError() *DialError {
 		why = "the key exchange did not finish"
 	}
 	return s.d.timeout(s.b.Context(), s.t, s.step, why).withDetails("%s", s.t.addr()).
-		withHint("to see how far it gets: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
+		withHint("to see how far the login gets, run: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
 }
 
 // brokenError returns the error for a connection that the server has closed. A server with too many connections either
@@ -259,7 +259,7 @@ func (s *connSetup) loginError(err error) *DialError {
 	offers := strings.Join(s.login.methods, ", ")
 	switch {
 	case s.login.partialSuccess:
-		why = "after the key, the server also requires " + offers
+		why = "the server accepted the key, but it also requires " + offers
 	case !strings.Contains(offers, "publickey"):
 		why += ": the server does not accept keys, only " + offers
 	}

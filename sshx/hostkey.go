@@ -91,7 +91,7 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 
 // errNoPrincipals is returned for a certificate that names no host and so would be valid for every host.
 // OpenSSH before version 10.3 accepts such certificates.
-var errNoPrincipals = errors.New("it contains no host name")
+var errNoPrincipals = errors.New("the certificate contains no host name")
 
 // checkHostCert checks the type, names, validity period and signature of a host certificate. A name in the
 // certificate may be a wildcard, which the library does not support.
@@ -200,7 +200,7 @@ func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicK
 	case v.kind == KindUnknownKey && (h.d.AcceptNew || h.t.Strict == "accept-new" || h.t.Strict == "no"):
 		return h.recordKey(key)
 	case v.kind == KindChangedKey && h.t.Strict == "no":
-		h.d.Log.Warn().Str("host", h.t.Alias).Str("line", v.line.location()).Msg("host key has changed; StrictHostKeyChecking no")
+		h.d.Log.Warn().Str("host", h.t.Alias).Str("line", v.line.location()).Msg("the host key has changed, but StrictHostKeyChecking is no")
 		return nil
 	case v.kind == "":
 		return nil
@@ -235,11 +235,11 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	if v.line != nil {
 		where = shortenHome(h.t.Tilde, v.line.location())
 	}
-	shown := ssh.FingerprintSHA256(plainKey(key))
+	fingerprint := ssh.FingerprintSHA256(plainKey(key))
 	switch v.kind {
 	case KindChangedKey:
 		e := newDialError(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
-			withDetails("%s of %s, another one at %s", shown, h.t.knownName(), where)
+			withDetails("%s has the key %s, but %s has another key", h.t.knownName(), fingerprint, where)
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
 			return e.withHint("ask who maintains the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
@@ -256,7 +256,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 		}
 		return e
 	}
-	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), shown, h.t.knownName(), where)
+	return h.unknownKey().withDetails("%s %s of %s, %s", plainKey(key).Type(), fingerprint, h.t.knownName(), where)
 }
 
 // unknownKey returns the error for a host key that no known_hosts line contains. The error names the sources of
@@ -285,7 +285,7 @@ func (h *hostKeyChecker) forgetCommand(l *knownLine) string {
 
 // revokedError returns the error for a revoked key. location is the file and line that revokes the key.
 func (h *hostKeyChecker) revokedError(location string) error {
-	e := newDialError(h.t, "host key", KindRevokedKey, "its host key is revoked (%s)", location)
+	e := newDialError(h.t, "host key", KindRevokedKey, "the host key is revoked (%s)", location)
 	e.isSentence = true
 	return e
 }

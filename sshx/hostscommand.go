@@ -30,7 +30,7 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	}
 	words, ok := splitWords(set.text, false)
 	if !ok || strings.Contains(set.text, laterToken) {
-		r.fail(set, "an unbalanced quote, or a NUL byte")
+		r.fail(set, "the value has a quotation mark that is not closed, or a NUL byte")
 		return c
 	}
 	known := r.tokensFor(r.t)

@@ -35,7 +35,7 @@ var hostsTrials = []hostsTrial{
 	{name: "behind the files", value: "KEYS", known: "NAME KEY"},
 	// ssh before version 10 omits the port in the call for ORDER, and reports a changed key.
 	{name: "only a key of another type, which the host has", value: "KEYS", prints: "NAME RSA", alone: true},
-	{name: "another key", value: "KEYS", prints: "NAME OTHER", want: KindChangedKey, says: "another one at output of KEYS:1"},
+	{name: "another key", value: "KEYS", prints: "NAME OTHER", want: KindChangedKey, says: "but output of KEYS:1 has another key"},
 	{name: "revoked by the command", value: "KEYS", prints: "@revoked NAME KEY", known: "NAME KEY", want: KindRevokedKey, says: "(output of KEYS:1)"},
 	{name: "hashed", value: "KEYS", prints: "HASHED KEY"},
 	{name: "authority", value: "KEYS", prints: "# a comment\n\n@cert-authority * CA", config: "HostKeyAlgorithms ssh-ed25519-cert-v01@openssh.com"},
@@ -58,7 +58,7 @@ var hostsTrials = []hostsTrial{
 		says: "the host key is unknown; KnownHostsCommand of ~/.ssh/config:1 was not run: /no/such/command: no such file"},
 	{name: "no absolute path", value: "keys %H", known: "NAME KEY"},
 	{name: "no absolute path, and is needed", value: "keys %H", want: KindUnknownKey, says: "was not run: keys is not an absolute path"},
-	{name: "is asked for a while", value: "KEYS", script: "sleep 1000", known: "NAME KEY", want: KindConfig, says: "no answer in 2 s", alone: true},
+	{name: "is asked for a while", value: "KEYS", script: "sleep 1000", known: "NAME KEY", want: KindConfig, says: "the program did not end within 2 s", alone: true},
 	{name: "says too much", value: "KEYS", script: "head -c 2000000 /dev/zero", known: "NAME KEY", want: KindConfig, says: "it printed more than 1024 KiB", alone: true},
 }
 

@@ -95,7 +95,7 @@ func readPrivate(path string) ([]byte, error) {
 	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if ok && int(st.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 && bytes.Contains(data, []byte("PRIVATE KEY")) {
-		return nil, fmt.Errorf("permissions %04o are too open (chmod 600)", info.Mode().Perm())
+		return nil, fmt.Errorf("other users can access the file (mode %04o)", info.Mode().Perm())
 	}
 	return data, nil
 }

@@ -110,7 +110,7 @@ func notFoundError(t Target, err error, timedOut bool) *DialError {
 		why = strings.TrimSpace(dns.Err[strings.LastIndex(dns.Err, ": ")+1:])
 	}
 	e := newDialError(t, "resolve", KindName, "cannot look up host names: %s", why).withCause(err).
-		withHint("see /etc/resolv.conf; or set HostName for the host to an address in %s", t.configName())
+		withHint("check /etc/resolv.conf, or set HostName for the host to an address in %s", t.configName())
 	if dns != nil && dns.Server != "" {
 		e.Details = "name server " + dns.Server
 	}

@@ -166,7 +166,7 @@ func TestLocalExec(t *testing.T) {
 // need not wait for them.
 func TestLocalExecEnds(t *testing.T) {
 	noLeak(t)
-	if _, err := local(t, 1, 300*time.Millisecond).Exec(context.Background(), "sleep 1000"); err == nil || err.Error() != "no answer in 300 ms" {
+	if _, err := local(t, 1, 300*time.Millisecond).Exec(context.Background(), "sleep 1000"); err == nil || err.Error() != "the program did not end within 300 ms" {
 		t.Error(err)
 	}
 	// After an error the command runs again.

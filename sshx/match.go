@@ -189,7 +189,7 @@ func (b *configBlock) parseCriteria() (list []criterion, err error) {
 		if !joined && takesValue(c.name) {
 			i++
 			if i == len(b.criteria) {
-				return nil, b.fail("Match %s: value missing", c.name)
+				return nil, b.fail("Match %s needs a value", c.name)
 			}
 			c.arg = b.criteria[i]
 		}

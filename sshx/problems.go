@@ -37,7 +37,7 @@ func FindFileProblems(ctx context.Context, localUser User) (problems []FileProbl
 	}
 	if socket != "" {
 		if err := checkAgent(ctx, socket); err != nil {
-			add(fmt.Sprintf("no agent answers at %s (SSH_AUTH_SOCK): %v", socket, innermost(err)), `start one: eval "$(ssh-agent)" && ssh-add; or: unset SSH_AUTH_SOCK`)
+			add(fmt.Sprintf("no agent answers at %s (SSH_AUTH_SOCK): %v", socket, innermost(err)), `start an agent: eval "$(ssh-agent)" && ssh-add; or run: unset SSH_AUTH_SOCK`)
 		}
 	}
 	return problems

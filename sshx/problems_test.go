@@ -37,8 +37,8 @@ func TestFileProblems(t *testing.T) {
 	check(t, os.Mkdir(dir+"/.ssh/known_hosts", 0o700))
 	want := []string{
 		dir + "/.ssh/known_hosts cannot be read (is a directory), so its host keys are not used; see its owner and mode: ls -l " + dir + "/.ssh/known_hosts",
-		"the key " + dir + "/.ssh/id_ed25519 is not used: permissions 0644 are too open (chmod 600); run: chmod 600 " + dir + "/.ssh/id_ed25519",
-		"no agent answers at " + dir + `/agent (SSH_AUTH_SOCK): no such file or directory; start one: eval "$(ssh-agent)" && ssh-add; or: unset SSH_AUTH_SOCK`,
+		"the key " + dir + "/.ssh/id_ed25519 is not used: other users can access the file (mode 0644); run: chmod 600 " + dir + "/.ssh/id_ed25519",
+		"no agent answers at " + dir + `/agent (SSH_AUTH_SOCK): no such file or directory; start an agent: eval "$(ssh-agent)" && ssh-add; or run: unset SSH_AUTH_SOCK`,
 	}
 	if got := problems(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

@@ -270,7 +270,7 @@ func parseJump(text string) (jumpSpec, error) {
 	if host, port, err := net.SplitHostPort(h.host); err == nil {
 		n, err := strconv.Atoi(port)
 		if err != nil || n < 1 || n > math.MaxUint16 {
-			return h, fmt.Errorf("port of %q is not a number from 1 to 65535", text)
+			return h, fmt.Errorf("the port in %q is not a number from 1 to 65535", text)
 		}
 		h.host, h.port = host, n
 	}

@@ -187,8 +187,8 @@ func TestReadConfigErrors(t *testing.T) {
 	p.write(".ssh/loop.inc", "Include loop.inc\n")
 	for text, want := range map[string]string{
 		"Host a\n  User \"bob\n":       ".ssh/config:2: User: unbalanced quote",
-		"\nHost\n":                     ".ssh/config:2: Host: no pattern",
-		"Match\n":                      ".ssh/config:1: Match: no criterion",
+		"\nHost\n":                     ".ssh/config:2: Host: a pattern is missing",
+		"Match\n":                      ".ssh/config:1: Match: a criterion is missing",
 		"Host a\n\nInclude bad.inc\n":  ".ssh/bad.inc:2: Port: value missing",
 		"Include loop.inc\n":           "Include: the files are nested too deeply",
 		"Include ~no-such-user/x\n":    "", // as in ssh

@@ -92,7 +92,7 @@ func TestKeepAlive(t *testing.T) {
 				switch err := c.Err(); {
 				case tt.lost == 0 && err != nil:
 					t.Error(err)
-				case tt.lost > 0 && (!errors.As(err, &e) || e.Kind != KindLost || !strings.Contains(e.Error(), "no data received for 80 s")):
+				case tt.lost > 0 && (!errors.As(err, &e) || e.Kind != KindLost || !strings.Contains(e.Error(), "the host has sent no data for 80 s")):
 					t.Errorf("Err: %v", err)
 				}
 				if n := s.Stats().Alive; tt.lost == 0 && (n < 80 || n > 180) {

@@ -30,7 +30,7 @@ var trials = []trial{
 	{"control: a certificate", goodCert, "@cert-authority * CA", "", "", "", ""},
 	{"control: others are revoked", goodCert, "@cert-authority * CA\n@revoked * RSA\n@revoked other KEY", "RSA", "", "", ""},
 
-	{"revoked beside plain", "", "NAME KEY\n@revoked NAME KEY", "", "", KindRevokedKey, "its host key is revoked (~/.ssh/known_hosts:2)"},
+	{"revoked beside plain", "", "NAME KEY\n@revoked NAME KEY", "", "", KindRevokedKey, "the host key is revoked (~/.ssh/known_hosts:2)"},
 	{"revoked before plain", "", "@revoked NAME KEY\nNAME KEY", "", "", KindRevokedKey, "(~/.ssh/known_hosts:1)"},
 	{"hashed revoked beside plain", "", "NAME KEY\n@revoked HASHED KEY", "", "", KindRevokedKey, "(~/.ssh/known_hosts:2)"},
 	{"hashed revoked beside hashed", "", "HASHED KEY\n@revoked HASHED KEY", "", "", KindRevokedKey, "(~/.ssh/known_hosts:2)"},
@@ -40,8 +40,8 @@ var trials = []trial{
 	{"authority revoked, key known", goodCert, "@cert-authority * CA\nNAME KEY\n@revoked HASHED CA", "", "", KindRevokedKey, "(~/.ssh/known_hosts:3)"},
 	{"key of a certificate revoked", goodCert, "@cert-authority * CA\n@revoked HASHED KEY", "", "", KindRevokedKey, "(~/.ssh/known_hosts:2)"},
 
-	{"key in RevokedHostKeys", "", "NAME KEY", "# a comment\nKEY", "", KindRevokedKey, "its host key is revoked (~/revoked:2)"},
-	{"authority in RevokedHostKeys", goodCert, "@cert-authority * CA", "RSA\nCA", "", KindRevokedKey, "its host key is revoked (~/revoked:2)"},
+	{"key in RevokedHostKeys", "", "NAME KEY", "# a comment\nKEY", "", KindRevokedKey, "the host key is revoked (~/revoked:2)"},
+	{"authority in RevokedHostKeys", goodCert, "@cert-authority * CA", "RSA\nCA", "", KindRevokedKey, "the host key is revoked (~/revoked:2)"},
 	{"key in RevokedHostKeys, localhost", "", "", "KEY", "NoHostAuthenticationForLocalhost yes", KindRevokedKey, "(~/revoked:1)"},
 	{"authority in RevokedHostKeys, localhost", goodCert, "@cert-authority * CA", "CA", "NoHostAuthenticationForLocalhost yes", KindRevokedKey, "(~/revoked:1)"},
 	{"no RevokedHostKeys", "", "NAME KEY", "", "RevokedHostKeys ~/none", KindConfig, "RevokedHostKeys ~/none: no such file"},

@@ -39,7 +39,7 @@ func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]L
 	return all
 }
 
-var errTooLarge = errors.New("more debug information than is read")
+var errTooLarge = errors.New("the program has too much debug information")
 
 // addLines adds files, lines and inlined functions to the locations in all, as far as the file contains DWARF
 // information about them.

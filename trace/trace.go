@@ -181,7 +181,7 @@ func (r *Recorder) Trace() Trace {
 	defer r.mu.Unlock()
 	t := Trace{Begun: r.began, Took: r.now().Sub(r.began), Spans: slices.Clone(r.spans), Notes: slices.Clone(r.remarks)}
 	if r.dropped > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d steps are missing after the first %d", r.dropped, MaxSpans))
+		t.Notes = append(t.Notes, fmt.Sprintf("%d more steps were not recorded after the first %d", r.dropped, MaxSpans))
 	}
 	for i := range t.Spans {
 		if t.Spans[i].Open {

@@ -178,7 +178,7 @@ func TestMaxSpans(t *testing.T) {
 	if len(run.Spans) != trace.MaxSpans {
 		t.Errorf("%d spans were kept, want %d", len(run.Spans), trace.MaxSpans)
 	}
-	if n := len(run.Notes); n != 17 || run.Notes[n-1] != fmt.Sprintf("7 steps are missing after the first %d", trace.MaxSpans) {
+	if n := len(run.Notes); n != 17 || run.Notes[n-1] != fmt.Sprintf("7 more steps were not recorded after the first %d", trace.MaxSpans) {
 		t.Errorf("the notes are %q", run.Notes)
 	}
 }

@@ -187,7 +187,7 @@ func (s *stepAttempt) dial(ctx context.Context) {
 			s.failPending(func(m stepHost) error { return hostError(m, "connect", KindBusy, busy.Why, busy.Hint) })
 			return
 		}
-		s.PerHost.Log.Debug().Str("said", busy.Why).Msg("batch system is busy, trying again")
+		s.PerHost.Log.Debug().Str("said", busy.Why).Msg("the batch system is busy, so mpiexec tries again")
 		sleepContext(ctx, sshx.Backoff(tries, rand.Float64()))
 	}
 }
@@ -320,7 +320,7 @@ func (s *stepAttempt) handleLine(l stepLine, listener *dialback.Listener) {
 		s.dropHost(l.host)
 		listener.StopExpecting(l.host)
 		if !unable {
-			s.PerHost.Log.Debug().Str("host", m.host.Name).Str("said", l.text).Msg("reaching it by itself")
+			s.PerHost.Log.Debug().Str("host", m.host.Name).Str("said", l.text).Msg("mpiexec connects to the host separately")
 			s.dialAlone(m)
 			return
 		}
@@ -335,9 +335,9 @@ func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 		if !s.invited && s.shellsReady[host] {
 			continue
 		}
-		e := hostError(m, "connect", KindNoRoute, "no answer within "+formatSeconds(s.timeouts.shell), "")
-		if s.invited {
-			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("it did not connect to this host on port %d within %s", listener.Port(), formatSeconds(s.timeouts.others)), "use -launcher "+s.perHostOption())
+		e := hostError(m, "connect", KindNoRoute, "the host did not answer within "+formatSeconds(s.timeouts.shell), "")
+		if limit := s.timeouts.others; s.invited {
+			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("the helper did not connect to this host on port %d within %s", listener.Port(), formatSeconds(limit)), "use -launcher "+s.perHostOption())
 		}
 		s.dropHost(host)
 		listener.StopExpecting(host)

@@ -171,8 +171,8 @@ func TestOneStepFails(t *testing.T) {
 func TestOneStepDrips(t *testing.T) {
 	const drip = `while printf '\036remshell n1 run x\n'; do sleep 0.05; done`
 	for what, test := range map[string]struct{ program, says string }{
-		"shells":  {"printf '\\036remshell n2 run x\\n'; " + strings.ReplaceAll(drip, "n1", "n9"), "connect: no answer within 0.5 s"},
-		"helpers": {"printf '\\036remshell n2 run x\\n'; " + drip, "helper: it did not connect to this host on port "},
+		"shells":  {"printf '\\036remshell n2 run x\\n'; " + strings.ReplaceAll(drip, "n1", "n9"), "connect: the host did not answer within 0.5 s"},
+		"helpers": {"printf '\\036remshell n2 run x\\n'; " + drip, "helper: the helper did not connect to this host on port "},
 	} {
 		o := &OneStep{PerHost: testStarter(t, test.program)}
 		o.PerHost.Pacer = new(sshx.Pacer)

@@ -30,7 +30,7 @@ type messageRule struct {
 
 var messageRules = []messageRule{
 	{pattern: "temporary failure in name resolution", kind: KindName, step: "resolve", why: "cannot look up host names",
-		hint: "see /etc/resolv.conf; or set HostName for the host to an address in ~/.ssh/config"},
+		hint: "check /etc/resolv.conf, or set HostName for the host to an address in ~/.ssh/config"},
 	{pattern: "could not resolve hostname|unknown host", kind: KindName, step: "resolve", why: "the host name is unknown",
 		hint: "check the spelling, or set HostName for the host in ~/.ssh/config"},
 	{pattern: "remote host identification has changed", kind: KindChangedKey, step: "host key", why: "the host key has changed",
@@ -39,11 +39,11 @@ var messageRules = []messageRule{
 		hint: "check the host key, then log in once with ssh", detailPattern: "host key is known for"},
 	{pattern: "too many authentication failures", kind: KindTooMany, step: "login", why: "the server refused the login after too many keys",
 		hint: "set IdentitiesOnly yes and a single IdentityFile for this host in ~/.ssh/config"},
-	{pattern: "permission denied (", kind: KindLogin, step: "login", why: "login refused",
-		hint: "copy your key there: ssh-copy-id HOST; is the agent running? try: ssh -v HOST true"},
+	{pattern: "permission denied (", kind: KindLogin, step: "login", why: "the server refused the login",
+		hint: "copy your key to the host with ssh-copy-id HOST, or start the agent; for details, run: ssh -v HOST true"},
 	{pattern: "banner exchange: connection timed out|timed out during banner exchange", kind: KindNoRoute, step: "connect", why: "the server does not answer"},
-	{pattern: "connection refused", exit: 255, kind: KindRefused, step: "connect", why: "connection refused: no ssh server on that port"},
-	{pattern: "no route to host|connection timed out|operation timed out|network is unreachable|host is down", kind: KindNoRoute, step: "connect", why: "cannot reach"},
+	{pattern: "connection refused", exit: 255, kind: KindRefused, step: "connect", why: "connection refused: no ssh server listens on this port"},
+	{pattern: "no route to host|connection timed out|operation timed out|network is unreachable|host is down", kind: KindNoRoute, step: "connect", why: "the host cannot be reached"},
 	{pattern: "unable to negotiate", kind: KindMismatch, step: "handshake", why: "client and server have no algorithm in common"},
 	{pattern: "bad configuration option|bad owner or permissions|terminating, ", kind: KindConfig, step: "config", why: "the ssh configuration has an error"},
 	{pattern: "session open refused by peer|open failed: administratively prohibited", kind: KindSession, step: "session", why: "the server refuses to open a session",
@@ -77,7 +77,7 @@ func Classify(stderr string, exit int) Verdict {
 	case 255:
 		if lastLine(stderr) == "" { // OpenSSH 9.2 does this if a server drops many logins at once
 			return Verdict{KindClosed, "connect", "ssh ended with exit code 255 and printed no message",
-				"to see why: ssh -v HOST true; if there are many logins at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
+				"to see why, run: ssh -v HOST true; if there are many logins at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
 		}
 	case 0:
 		return Verdict{KindSession, "session", lastLineOr(stderr, "the login shell ended without running "+shell),

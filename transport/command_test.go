@@ -105,10 +105,10 @@ func TestCommandFailures(t *testing.T) {
 	}{
 		{"no such program", "/nonexistent/rsh", KindMissing, "/nonexistent/rsh cannot be started: no such file"},
 		{"not in PATH", "nosuchrsh", KindMissing, "nosuchrsh is not in the PATH"},
-		{"template", "rsh %u", KindConfig, "%u: not known"},
+		{"template", "rsh %u", KindConfig, "the value of %u is not known"},
 		{"no shell there", program(t, "echo sh: not found >&2; exit 127"), KindMissing, "not found: sh: not found"},
 		{"says why", program(t, "echo Error: pod n1 is asleep >&2; exit 1"), KindOther, "Error: pod n1 is asleep"},
-		{"silent", program(t, "sleep 1000"), KindNoRoute, "no answer within 0.6 s"},
+		{"silent", program(t, "sleep 1000"), KindNoRoute, "the host did not answer within 0.6 s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := &Command{Self: self(t), Pacer: new(sshx.Pacer), Template: strings.Fields(c.template), Timeout: 10 * time.Second}

@@ -32,7 +32,7 @@ const (
 var errTooMuchText = errors.New("the login shell printed too much text before /bin/sh answered")
 
 // errStepTimeout is the cause of a context that was cancelled because a step took too long.
-var errStepTimeout = errors.New("no answer in time")
+var errStepTimeout = errors.New("the host did not answer in time")
 
 // stepTimeouts are the time limits for the steps of a delivery.
 type stepTimeouts struct {
@@ -165,7 +165,7 @@ func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 		var none *noBinaryError
 		if errors.As(err, &none) {
 			e.Why += fmt.Sprintf(", and there is no %s", none.files[0])
-			e.Remedy = "install the archive that has it, or put an mpiexec for such nodes there"
+			e.Remedy = "install the archive that contains this file, or copy an mpiexec for such nodes to this path"
 		} else if d.self.Path != "" {
 			e.Why += ": " + err.Error()
 		}
@@ -328,7 +328,8 @@ func (d *delivery) failLineError(line string) error {
 	switch {
 	case code == "machine":
 		goos, goarch := d.self.targetSystem()
-		e := d.newError("deliver", KindMachine, "the node is %s, but this mpiexec is for %s %s", text, goos, goarch)
+		system := text
+		e := d.newError("deliver", KindMachine, "the node has the system %s, but this mpiexec is for %s %s", system, goos, goarch)
 		e.Remedy = "start the job from a host of the same kind"
 		return e
 	case code == "told":
@@ -341,12 +342,12 @@ func (d *delivery) failLineError(line string) error {
 		return e
 	case code == "space":
 		kib, _ := strconv.Atoi(text)
-		e := d.newError("start", KindOther, "address space is limited to %d MB, but the helper needs %d MB", kib>>10, minAddressSpace>>10)
-		e.Remedy = "raise ulimit -v there, or request more memory from the batch system (" + batch.MemoryOptions() + ")"
+		e := d.newError("start", KindOther, "the address space of processes on the node is limited to %d MB, but the helper needs %d MB", kib>>10, minAddressSpace>>10)
+		e.Remedy = "raise ulimit -v on the node, or request more memory from the batch system (" + batch.MemoryOptions() + ")"
 		return e
 	case code == "store" && strings.Contains(text, "noexec"):
 		e := d.newError("deliver", KindNoexec, "no folder of the node allows programs to run: %s", text)
-		e.Remedy = "set XDG_CACHE_HOME there to a folder that does, or install mpiexec under the same path as here"
+		e.Remedy = "set XDG_CACHE_HOME on the node to a folder from which programs can run, or install mpiexec under the same path as here"
 		return e
 	case code == "store":
 		e := d.newError("deliver", KindStore, "mpiexec could not be stored in any folder of the node: %s", text)
@@ -414,7 +415,7 @@ func (d *delivery) contextError(cause error, stderr string) *Error {
 		return late("deliver", KindNoRoute, "check whether a file system hangs there: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
 			"/bin/sh did not report within %s whether mpiexec is there", formatSeconds(d.timeouts.others))
 	case d.timeouts.suspect == "" && len(d.noise) == 0:
-		return late("connect", KindNoRoute, "", "no answer within %s", formatSeconds(d.timeouts.shell))
+		return late("connect", KindNoRoute, "", "the host did not answer within %s", formatSeconds(d.timeouts.shell))
 	}
 	// The login shell hangs in a start-up file, or the file runs another program for ever.
 	e := late("shell", KindShell, fmt.Sprintf("see what %s does there: ssh %s true; or raise --shell-timeout", StartupFile(d.self.loginShell), d.host),

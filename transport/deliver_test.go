@@ -117,7 +117,7 @@ func TestAddressSpace(t *testing.T) {
 		refused := func(what string, s HelperBinary) {
 			_, err := limited("409600").dial(t, s)
 			var e *Error
-			if !errors.As(err, &e) || e.Error() != "n1: start: address space is limited to 400 MB, but the helper needs 900 MB" || e.Remedy == "" {
+			if !errors.As(err, &e) || e.Error() != "n1: start: the address space of processes on the node is limited to 400 MB, but the helper needs 900 MB" || e.Remedy == "" {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
@@ -647,7 +647,7 @@ func TestOtherMachine(t *testing.T) {
 		t.Fatalf("%s %s %v", verb, text, err)
 	}
 	e := d.failLineError(text).(*Error)
-	if e.Kind != KindMachine || !strings.Contains(e.Why, "the node is Linux x86_64, but this mpiexec is for linux") {
+	if e.Kind != KindMachine || !strings.Contains(e.Why, "the node has the system Linux x86_64, but this mpiexec is for linux") {
 		t.Errorf("%s: %v", e.Kind, e)
 	}
 }
@@ -689,7 +689,7 @@ func TestSilence(t *testing.T) {
 		kind         Kind
 		why, remedy  string
 	}{
-		{"silent", "exec sleep 1000", KindNoRoute, "n1: connect: no answer within 0.5 s", ""},
+		{"silent", "exec sleep 1000", KindNoRoute, "n1: connect: the host did not answer within 0.5 s", ""},
 		{"noise only", "echo Please wait; exec sleep 1000", KindShell, `n1: shell: the login shell did not run /bin/sh within 0.5 s; it printed "Please wait"`, "~/.cshrc (of csh)"},
 		{"drips in the shell", "printf 'Loading '; " + drip, KindShell, `n1: shell: the login shell did not run /bin/sh within 0.5 s; it printed "Loading xx`, "--shell-timeout"},
 		{"drips lines that are ours", `while printf '\036remshell shell\n'; do sleep 0.05; done`, KindNoRoute, "n1: deliver: /bin/sh did not report within 0.5 s whether mpiexec is there", "ssh n1 ls"},

@@ -57,7 +57,7 @@ func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBack
 	}
 	back := c.dialBackOf(call.Host)
 	if back == nil {
-		why := "a helper of this host connects already by another name"
+		why := "this host already has a helper under another name"
 		if c.listenErr != nil {
 			why = fmt.Sprintf("the helper cannot connect to this host: %v", c.listenErr)
 		}
@@ -93,7 +93,7 @@ func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBack
 	case <-p.done:
 		err = s.silentError(host, c, p)
 	case <-timer.C:
-		err = failed("helper", KindNoRoute, fmt.Sprintf("it did not connect to this host on port %d within %s", c.listener.Port(), formatSeconds(times.shell+times.others)), "give open ports with --port-range LOW:HIGH, or use -launcher ssh")
+		err = failed("helper", KindNoRoute, fmt.Sprintf("the helper did not connect to this host on port %d within %s", c.listener.Port(), formatSeconds(times.shell+times.others)), "give open ports with --port-range LOW:HIGH, or use -launcher ssh")
 	case <-ctx.Done():
 		err = failed("connect", KindCanceled, fmt.Sprintf("cancelled: %v", context.Cause(ctx)), "").withCause(context.Cause(ctx))
 	}
@@ -117,12 +117,12 @@ func (s *ByStarter) silentError(host Host, c *dialBacks, p *localCommand) *Error
 		e.Remedy = "install mpiexec on a path that all hosts share, give its path on the node with path= in a host file, or use -launcher ssh"
 	case silentCodes["space"]:
 		e.Step, e.Kind = "start", KindOther
-		e.Why, e.Remedy = fmt.Sprintf("address space is limited, but the helper needs %d MB", minAddressSpace>>10), "raise ulimit -v there, or request more memory from the batch system"
+		e.Why, e.Remedy = fmt.Sprintf("the address space of processes on the node is limited, but the helper needs %d MB", minAddressSpace>>10), "raise ulimit -v on the node, or request more memory from the batch system"
 	default:
 		v := p.verdict(exit)
 		e.Step, e.Kind, e.Why, e.Remedy = v.Step, v.Kind, v.Why, v.Hint
 		if p.stderr() == "" {
-			e.Why = fmt.Sprintf("the helper ended before it connected to this host on port %d; standard error of the batch job may have the reason", c.listener.Port())
+			e.Why = fmt.Sprintf("the helper ended before it connected to this host on port %d; the reason may be in the standard error of the batch job", c.listener.Port())
 			e.Remedy = "give open ports with --port-range LOW:HIGH, or use -launcher ssh"
 		}
 	}

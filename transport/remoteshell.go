@@ -69,7 +69,7 @@ func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.Re
 		if !busy || tries >= cmp.Or(max(r.retries, 0), defaultRetries) {
 			return nil, err
 		}
-		r.log.Debug().Str("host", host.Name).Str("said", e.Raw).Msg("server is busy, trying again")
+		r.log.Debug().Str("host", host.Name).Str("said", e.Raw).Msg("the server is busy, so mpiexec tries again")
 		paused := r.self.tracer.begin(host.Name, "pause")
 		sleepContext(ctx, sshx.Backoff(tries, rand.Float64()))
 		paused(ctx.Err())

@@ -81,7 +81,7 @@ func expandTokens(word string, host Host, localUser string) (text string, comman
 		}
 		i++
 		if i == len(word) {
-			return "", false, fmt.Errorf("a single %% at the end of %q; write %%%%", word)
+			return "", false, fmt.Errorf("%q ends with a single %%; write %%%%", word)
 		}
 		value := ""
 		switch word[i] {
@@ -98,10 +98,10 @@ func expandTokens(word string, host Host, localUser string) (text string, comman
 		case 'p':
 			value = strconv.Itoa(cmp.Or(host.Port, 22))
 		default:
-			return "", false, fmt.Errorf("unknown token %%%c; there are %%h %%u %%p %%n %%c %%q %%%%", word[i])
+			return "", false, fmt.Errorf("%%%c is not known; allowed: %%h %%u %%p %%n %%c %%q %%%%", word[i])
 		}
 		if value == "" {
-			return "", false, fmt.Errorf("%%%c: not known; write USER@HOST in the host list", word[i])
+			return "", false, fmt.Errorf("the value of %%%c is not known; write USER@HOST in the host list", word[i])
 		}
 		b.WriteString(value)
 	}

@@ -31,8 +31,8 @@ func TestShellCommand(t *testing.T) {
 		{"ssh", "", Host{Name: "n2"}, "bob", "ssh|-x|-T|-o|BatchMode=yes|-o|ConnectTimeout=10|n2|/bin/sh"},
 		{"rsh", "", Host{Name: "label", Alias: "n2"}, "", "rsh|n2|/bin/sh"},
 		{"rsh|%h", "", Host{Name: "label", Alias: "n2", Address: "10.0.0.2"}, "", "rsh|10.0.0.2|/bin/sh"},
-		{"rsh|%u", "", Host{Name: "n2"}, "", "error: %u: not known"},
-		{"rsh|%x", "", at, "", "error: unknown token %x"},
+		{"rsh|%u", "", Host{Name: "n2"}, "", "error: the value of %u is not known"},
+		{"rsh|%x", "", at, "", "error: %x is not known"},
 		{"rsh|%", "", at, "", "error: single %"},
 	} {
 		got, err := ShellCommand(strings.Split(c.template, "|"), strings.Fields(c.args), c.at, c.me, 10*time.Second)

@@ -109,7 +109,7 @@ func inflate(deflated []byte, size int) ([]byte, error) {
 		return nil, fmt.Errorf("data of %d bytes: %w", size, err)
 	}
 	if n, err := io.ReadFull(r, make([]byte, 1)); n > 0 || err != io.EOF {
-		return nil, fmt.Errorf("more data than the %d bytes that the message states: %w", size, err)
+		return nil, fmt.Errorf("the data are larger than the %d bytes that the message states: %w", size, err)
 	}
 	return buf, nil
 }

@@ -30,10 +30,13 @@ func (r Rank) String() string {
 }
 
 func (e *StuckError) Error() string {
+	gone := ranksText(e.Gone, "has", "have")
 	if e.Released {
-		return fmt.Sprintf("%s an error from a PMIx fence, because %s ended without entering it", ranksText(e.Waiting, "gets", "get"), ranksText(e.Gone, "has", "have"))
+		waiting := ranksText(e.Waiting, "", "")
+		return fmt.Sprintf("a PMIx fence returned an error to %s, because %s ended without entering it", waiting, gone)
 	}
-	return fmt.Sprintf("%s in a barrier, but %s ended without entering it", ranksText(e.Waiting, "waits", "wait"), ranksText(e.Gone, "has", "have"))
+	waiting := ranksText(e.Waiting, "waits", "wait")
+	return fmt.Sprintf("%s in a barrier, but %s ended without entering it", waiting, gone)
 }
 
 // Hint returns the usual cause of a fence that cannot complete.
@@ -45,7 +48,7 @@ func (e *StuckError) Hint() string {
 // singular and plural are the two forms of the verb. ranks must not be empty.
 func ranksText(ranks []Rank, singular, plural string) string {
 	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %v %s", ranks[0], singular)
+		return strings.TrimSuffix(fmt.Sprintf("rank %v %s", ranks[0], singular), " ")
 	}
 	const most = 4
 	var names []string
@@ -56,5 +59,5 @@ func ranksText(ranks []Rank, singular, plural string) string {
 		names[most-1] = fmt.Sprint(n-most+1, " more")
 	}
 	last := len(names) - 1
-	return fmt.Sprintf("ranks %s and %s %s", strings.Join(names[:last], ", "), names[last], plural)
+	return strings.TrimSuffix(fmt.Sprintf("ranks %s and %s %s", strings.Join(names[:last], ", "), names[last], plural), " ")
 }

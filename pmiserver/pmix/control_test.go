@@ -60,7 +60,7 @@ func TestNotesOfARankAreBounded(t *testing.T) {
 	for range notes {
 		last = (<-reports).what
 	}
-	if notes != maxNotes || last != `note: PMIx: mpiexec will not remove the file "/etc/passwd", since the rank may not ask for that; further messages about PMIx from this rank are not shown` {
+	if notes != maxNotes || last != `note: PMIx: mpiexec will not remove the file "/etc/passwd", because the rank has no right to request that; further messages about PMIx from this rank are not shown` {
 		t.Errorf("%d notes, the last %q", notes, last)
 	}
 }

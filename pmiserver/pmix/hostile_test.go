@@ -113,7 +113,7 @@ func TestRankThatDoesNotRead(t *testing.T) {
 		}
 		for len(reports) > 0 {
 			h := <-reports
-			junk = junk || h.rank == 0 && strings.Contains(h.what, "it does not read the replies to its requests, of which 64 MiB")
+			junk = junk || h.rank == 0 && strings.Contains(h.what, "it has not read 64 MiB of replies to its requests")
 		}
 	}
 }

@@ -119,7 +119,8 @@ func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 		}
 		found, status := c.findNames(ctx, r.Keys, least, waits)
 		if status != message.Success && context.Cause(ctx) == errJobEnded {
-			c.group.warn(c.rank.number, fmt.Sprintf("PMIx: waits no longer for the name %s: the job that opened this port has ended", r.Keys[0]))
+			name := r.Keys[0]
+			c.group.warn(c.rank.number, fmt.Sprintf("PMIx: the rank no longer waits for the name %s, because the job that opened this port has ended", name))
 		}
 		if status == message.Success {
 			c.reply(q, "found", message.AppendFound(message.NewReply(q.tag), found))

@@ -14,7 +14,7 @@ import (
 const maxQueued = 64 << 20
 
 // errOverrun is returned when more than maxQueued bytes would be queued for the clients of a rank.
-var errOverrun = fmt.Errorf("it does not read the replies to its requests, of which %d MiB wait", maxQueued>>20)
+var errOverrun = fmt.Errorf("it has not read %d MiB of replies to its requests", maxQueued>>20)
 
 // errGone is returned when a message is sent to a client whose connection has ended.
 var errGone = errors.New("the PMIx client has closed its connection")

@@ -116,7 +116,7 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	members, err := newProcSet(procs, find)
 	switch {
 	case err != nil && kind == fence.Connect:
-		c.group.warn(c.rank.number, "PMIx: connects to processes that are not of this job; start both jobs with --names user, or -nameserver HOST")
+		c.group.warn(c.rank.number, "PMIx: the rank connects to processes of another job; start both jobs with --names user or -nameserver HOST")
 		c.replyStatus(q, message.BadParameter)
 		return
 	case err != nil, !members.hasRank(c.group.Name, c.rank.number):
@@ -141,7 +141,7 @@ func (c *client) handleJobControl(r *message.JobControl) message.Status {
 	}
 	if c.group.Cleanup != nil && len(cleanup.Files) > 0 {
 		for _, file := range c.group.Cleanup(c.rank.number, cleanup.Files) {
-			c.note(fmt.Sprintf("PMIx: mpiexec will not remove the file %q, since the rank may not ask for that", file))
+			c.note(fmt.Sprintf("PMIx: mpiexec will not remove the file %q, because the rank has no right to request that", file))
 		}
 	}
 	return message.Success

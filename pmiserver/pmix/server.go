@@ -406,8 +406,8 @@ func (s *Server) checkHandshake(conn net.Conn, sameUser bool, h message.Handshak
 	if r == nil {
 		return nil, message.InvalidCredential
 	}
-	if status, why := h.Refusal(s.UID); status != message.Success {
-		g.reportNote(r.number, fmt.Sprintf("refused PMIx client %q: %s", h.Version, why))
+	if status, reason := h.Refusal(s.UID); status != message.Success {
+		g.reportNote(r.number, fmt.Sprintf("PMIx client %q was refused: %s", h.Version, reason))
 		return nil, status
 	}
 	c := &client{server: s, group: g, rank: r, in: bufio.NewReaderSize(conn, readBufferSize), major: h.Major()}

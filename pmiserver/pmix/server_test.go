@@ -363,7 +363,7 @@ func TestEndsOfConnections(t *testing.T) {
 			join(t, s, 0)
 			initialized(t, s, 0).conn.Close()
 		}, ""},
-		"a huge message":   {func(t *testing.T, s *Server) { join(t, s, 0).write(huge) }, "junk: the rank sent an invalid PMIx message (the header of a message gives the size 67108865 bytes, which is too large)"},
+		"a huge message":   {func(t *testing.T, s *Server) { join(t, s, 0).write(huge) }, "junk: the rank sent an invalid PMIx message (a message of 67108865 bytes is too large)"},
 		"an empty message": {func(t *testing.T, s *Server) { join(t, s, 0).write(message.AppendHeader(nil, 101, 0)) }, "junk: the rank sent an invalid PMIx message (a message is empty)"},
 		"a broken one":     {func(t *testing.T, s *Server) { join(t, s, 0).write(broken) }, ""},
 		"broken ones again": {func(t *testing.T, s *Server) {

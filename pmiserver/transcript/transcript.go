@@ -109,7 +109,7 @@ func ReadCases(name string, r io.Reader) ([]Case, error) {
 		case opens:
 			cases = append(cases, Case{Title: title, Line: n, Job: Job{Size: 2, Name: "k0"}})
 		case len(cases) == 0:
-			return nil, fmt.Errorf("%s:%d: line %q stands before the first case", name, n, line)
+			return nil, fmt.Errorf("%s:%d: the line %q is before the first case", name, n, line)
 		default:
 			if err := cases[len(cases)-1].addLine(n, line); err != nil {
 				return nil, fmt.Errorf("%s:%d: %w: %q", name, n, err, line)

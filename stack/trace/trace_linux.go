@@ -113,7 +113,7 @@ func Capture(pid int, py *python.Runtime) (Process, error) {
 	}
 	if !knownHost {
 		p.readThreads()
-		return p, &Error{Err: errors.New("stacks are not read on " + runtime.GOARCH)}
+		return p, &Error{Err: errors.New("mpiexec cannot read stacks on " + runtime.GOARCH)}
 	}
 	failed := make(chan error, 1)
 	go p.onThread(failed)

@@ -369,7 +369,7 @@ func TestAddressSpace(t *testing.T) {
 	limited := func(kib string) result {
 		return b.runMpiexec(t, "-hosts", "n1,n2", "-ppn", "1", "-n", "2", "-launcher-exec", "ssh %h ulimit -v "+kib+"; exec %c", "sh", "-c", "ulimit -v")
 	}
-	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: address space is limited to 400 MB, but the helper needs 900 MB\n  hint: raise ulimit -v there") {
+	if r := limited("409600"); r.code != 125 || r.out != "" || !strings.Contains(r.err, "mpiexec: n[1-2]: start: the address space of processes on the node is limited to 400 MB, but the helper needs 900 MB\n  hint: raise ulimit -v on the node") {
 		t.Errorf("400 MB: exit %d: %s%s", r.code, r.out, r.err)
 	}
 	for _, enough := range []string{"921600", "1228800"} {

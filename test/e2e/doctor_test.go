@@ -34,9 +34,9 @@ type doctorCase struct {
 var doctorCases = []doctorCase{
 	{name: "unknown key", code: "unknown-key", level: "failure", text: "unknown", remedy: "--accept-new-host-keys",
 		build: func(t *testing.T, b *testCluster) { b.editKnownHosts(t, b.knownAs(t, "n1"), "") }},
-	{name: "refused login", code: "login", level: "failure", text: "login refused for user nobody-here", remedy: "copy your key there",
+	{name: "refused login", code: "login", level: "failure", text: "login refused for user nobody-here", remedy: "copy your key to the host",
 		build: func(t *testing.T, b *testCluster) { b.sshConfig(t, "Host n1\n\tUser nobody-here\n") }},
-	{name: "closed port", code: "refused", level: "failure", text: "no ssh server on port 9", remedy: "start sshd",
+	{name: "closed port", code: "refused", level: "failure", text: "no ssh server listens on port 9", remedy: "start sshd",
 		build: func(t *testing.T, b *testCluster) { b.sshConfig(t, "Host n1\n\tPort 9\n") }},
 	{name: "black hole", code: "unreachable", level: "failure", text: "cannot reach port 22", remedy: "firewall",
 		args: []string{"--connect-timeout", "2", "n1", "n2"},

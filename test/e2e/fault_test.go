@@ -406,7 +406,7 @@ func TestLinkDown(t *testing.T) {
 			}
 			cut := time.Now()
 			r := v.wait(t)
-			r.checkCause(t, 125, "lost contact with n2 (ssh: no data received for")
+			r.checkCause(t, 125, "lost contact with n2 (ssh: the host has sent no data for")
 			if r.took > 2*keepAliveLimit+goneTimeout {
 				t.Errorf("mpiexec was over after %v", r.took)
 			}

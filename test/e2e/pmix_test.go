@@ -171,7 +171,7 @@ func TestOpenMPIFails(t *testing.T) {
 		says string // once on stderr
 	}{
 		{"abort 1 7", 7, "rank 1 on n2 called MPI_Abort with code 7"},
-		{"abort 1 256", 1, "rank 1 on n2 called MPI_Abort with code 1: the program gave the code 256"},
+		{"abort 1 256", 1, "rank 1 on n2 called MPI_Abort with code 1: the program aborted with code 256"},
 		{"quit 1 0", 1, "rank 1 on n2 ended without calling MPI_Finalize"},
 		{"quit 1 3", 3, "rank 1 on n2 exited with code 3"},
 		{"segv 1", 139, "rank 1 on n2 died: Segmentation fault (signal 11)"},

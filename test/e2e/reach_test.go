@@ -122,12 +122,12 @@ var unreachableCases = []unreachableCase{
 	{name: "no key", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tIdentityFile /no/such/key\n\tIdentitiesOnly yes\n")
-	}, says: []string{"login refused", "no key", "copy your key there"}, agent: []string{"login refused", "copy your key there"}},
+	}, says: []string{"login refused", "no key", "copy your key to the host"}, agent: []string{"refused the login", "copy your key to the host"}},
 	{name: "login refused", build: func(t *testing.T, b *testCluster) {
 		b.requireOpenSSH(t)
 		b.sshConfig(t, "Host n1\n\tUser nobody-here\n")
 	}, says: []string{"login refused for user nobody-here", "id_ed25519", "ssh -v n1 true"},
-		agent: []string{"login refused", "copy your key there"}},
+		agent: []string{"refused the login", "copy your key to the host"}},
 }
 
 // signalSSHD sends a signal to a host's listening sshd.

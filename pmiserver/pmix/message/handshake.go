@@ -14,7 +14,7 @@ import (
 // reply.
 var (
 	ErrNotPMIx = errors.New("the connection does not come from a PMIx client on this host")
-	Err32Bit   = errors.New("refused a 32-bit PMIx client: only 64-bit programs are supported") // PMIX-22
+	Err32Bit   = errors.New("the PMIx client is a 32-bit program, but only 64-bit programs are supported") // PMIX-22
 )
 
 // ParseFirstHeader reads the header of a handshake, and returns the size of the body, from 0 to MaxHandshake.
@@ -128,11 +128,11 @@ func (f *handshakeReader) atLeast(n int) []byte {
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != native:
-		return InvalidCredential, fmt.Sprintf("the client uses the security method %q instead of native", h.Security)
+		return InvalidCredential, fmt.Sprintf("it uses the security method %q, but only native is supported", h.Security)
 	case h.UID != uid:
 		return InvalidCredential, fmt.Sprintf("it says that its uid is %d, but the ranks have another uid", h.UID)
 	case h.Flag != 0:
-		return NotSupported, fmt.Sprintf("it is not a rank but another kind of client (%d)", h.Flag)
+		return NotSupported, fmt.Sprintf("it is a client of kind %d, and not a rank", h.Flag)
 	case h.Encoding == "v20" || h.Encoding == "v12":
 		return NotSupported, fmt.Sprintf("its message encoding %s is too old", h.Encoding)
 	case h.Encoding != "v3" && h.Encoding != "v21":

@@ -26,7 +26,7 @@ type Header struct {
 func ParseHeader(b [HeaderSize]byte) (Header, error) {
 	size := binary.BigEndian.Uint32(b[8:])
 	if size > MaxMessage {
-		return Header{}, fmt.Errorf("the header of a message gives the size %d bytes, which is too large", size)
+		return Header{}, fmt.Errorf("a message of %d bytes is too large", size)
 	}
 	return Header{int32(binary.BigEndian.Uint32(b[:])), binary.BigEndian.Uint32(b[4:]), int(size)}, nil
 }
