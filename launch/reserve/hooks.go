@@ -53,9 +53,9 @@ func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 // ErrTooSlow is returned by Preparation.Wait when the time limit has passed.
 var ErrTooSlow = errors.New("mpiexec did not finish the preparation of the hosts in time")
 
-// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all features
-// together must have finished by startBy. Otherwise each feature may take as long as a start. prepareNodes returns the
-// deadline by which all ranks must run.
+// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all
+// features together must have finished by startBy. Otherwise the start timeout applies to each feature separately.
+// prepareNodes returns the deadline by which all ranks must run.
 func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (node.Deadline, error) {
 	var nodes []*node.Node
 	for _, n := range r.planHosts {
@@ -93,13 +93,13 @@ type posted struct {
 	do func()
 }
 
-// Post queues do for Wait to call. Any goroutine may call Post. If the Preparation ends first, do is not
+// Post makes Wait call the function do. Any goroutine may call Post. If the Preparation ends first, do is not
 // called.
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
 
-// Wait handles events until done returns true or a node has failed (Fail). It calls handleLost when a node of
-// the plan is lost. The error names the nodes that have failed. It is ErrTooSlow after the time limit, and
-// the cause if the start was cancelled.
+// Wait handles events until done returns true. It returns an error if Fail was called, if the time limit has
+// passed (ErrTooSlow), or if the start was cancelled (the context's cause). It calls handleLost when a node of the
+// plan is lost.
 func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error)) error {
 	for !done() && len(p.failed) == 0 {
 		events := p.r.takeEvents(p.timed, time.Time{})
@@ -137,8 +137,8 @@ func (p *Preparation) Fail(n *node.Node, err error) {
 	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: n.Def.Origin, Err: err})
 }
 
-// RestartLimit restarts the time limit. A feature calls it when one of the nodes has finished. It does nothing if the
-// user has set --start-timeout.
+// RestartLimit restarts the time limit. A feature calls it when it has prepared one of the nodes. It does nothing
+// if the user has set --start-timeout.
 func (p *Preparation) RestartLimit() {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.BeginStep(StartTimeout(p.Request))

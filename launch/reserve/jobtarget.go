@@ -12,15 +12,15 @@ import (
 	"remshell/usererr"
 )
 
-// A jobTarget is the job to which a control request, signal or eviction applies. It records one user for each
-// node, because other users could make claims with the same job ID.
+// A jobTarget is the job to which a control request, signal or eviction applies. Jobs of several users can have
+// the same ID, so it records the job's user on each node.
 type jobTarget struct {
 	job.JobRef
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the user ID of the job's claims in the listing of a node's claims. It returns -1 if the
-// listing has no claim of the job.
+// uidOn returns the user ID of the job's claims in the listing with index page. It returns -1 if the listing has
+// no claim of the job.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -51,8 +51,8 @@ type ledgerEntry struct {
 	ours    bool
 }
 
-// ledgerEntries returns the claims and tickets of all nodes. If ref names a user, it returns only those of
-// that user. It includes tickets, which record places in the queue, only if tickets is true.
+// ledgerEntries returns the claims on all nodes and, if tickets is true, the tickets (places in the queue). If ref
+// names a user, it returns only that user's entries.
 func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all []ledgerEntry) {
 	for i, p := range pages {
 		add := func(id job.ID, uid int, user, command string, since time.Time) {
@@ -88,10 +88,10 @@ func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }
 
-// resolveName returns the job to which a name refers. The name is a job ID, an unambiguous prefix of one, or NewestJob,
-// which means the user's newest job. If ref names no user, the user's own jobs are searched first, and then, except for
-// NewestJob, the jobs of other users. The ID is empty if there is no newest job. If nothing matches, the result is the
-// name itself. If several jobs match, the error is an *ambiguousError.
+// resolveName replaces the name in ref with the ID of the job that it refers to. The name is a job ID, an
+// unambiguous prefix of one, or NewestJob. If ref names no user, resolveName prefers the current user's jobs, and
+// never resolves NewestJob to a job of another user. If no job matches, it returns ref unchanged or, for
+// NewestJob, an empty ID. If several jobs match, the error is an *ambiguousError.
 func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) {
 	all := ledgerEntries(pages, ref, true)
 	first := all
@@ -115,8 +115,8 @@ func resolveName(pages []job.LedgerListing, ref job.JobRef) (job.JobRef, error) 
 	return ref, nil
 }
 
-// jobsNamed returns one entry of each job whose ID begins with name. If an ID is equal to name, it returns only the
-// entry of that job.
+// jobsNamed returns the jobs whose ID begins with name, one entry for each. If an ID is equal to name, it returns
+// only that job.
 func jobsNamed(entries []ledgerEntry, name job.ID) (jobs []ledgerEntry) {
 	seen := make(map[job.ID]bool)
 	for _, e := range entries {

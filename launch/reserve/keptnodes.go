@@ -21,8 +21,8 @@ type KeptNode struct {
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes that the previous attempt (one run of all ranks) has left connected. It closes the
-// connection of a node that is not a candidate; a spawn may have added such a node.
+// takeOverKept adds the nodes that are still connected after the previous attempt (one run of all ranks). It
+// disconnects nodes that are not candidates, such as nodes that were added for a spawn.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {
@@ -40,8 +40,8 @@ func (r *reservation) takeOverKept(kept []KeptNode) {
 	}
 }
 
-// CloseNewNodes closes the connections to all nodes that the previous attempt (one run of all ranks) did not
-// have. It returns the nodes that remain connected.
+// CloseNewNodes disconnects all nodes except those that were taken over from the previous attempt (one run of all
+// ranks). It returns the nodes that remain connected.
 func (r *Reservation) CloseNewNodes() (kept []KeptNode) {
 	others := slices.Clone(r.r.hosts)
 	r.r.hosts = slices.DeleteFunc(others, func(n *host) bool {
@@ -66,9 +66,9 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass starts an attempt (one run of all ranks) ahead of requests that wait in the queue, if the attempt uses only
-// CPUs that the previous attempt still claims. No waiting request could have used these CPUs, and some may be waiting
-// for this job to end. If that is not possible, it returns the error refused.
+// tryBypass makes a plan that ignores the queue, if refused says that other requests wait. It accepts this plan
+// only if the plan uses only CPUs that the job's previous attempt (one run of all ranks) still claims. No waiting
+// request could use these CPUs, and some may be waiting for this job to end. Otherwise it returns p and refused.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {

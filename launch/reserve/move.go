@@ -116,8 +116,8 @@ func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 	return g.claimTarget(ctx, m)
 }
 
-// noTargetReason returns, as one line, why the job cannot be moved. The user who requested the move sees only
-// this line.
+// noTargetReason returns a one-line error that says why the job cannot be moved. The user who requested the move
+// sees only this line.
 func noTargetReason(err error) error {
 	var failed *plan.Error
 	if !errors.As(err, &failed) {
@@ -169,8 +169,8 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	return err
 }
 
-// checkSeparation returns an error if other jobs must be kept away from the nodes to which the job moves, but
-// the claims on those nodes cannot ensure that.
+// checkSeparation returns an error if the request excludes other jobs from its nodes, but the claims on a node of
+// the plan cannot enforce that.
 func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {

@@ -25,9 +25,9 @@ func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	return def.BatchDir.TranslateEnv(env)
 }
 
-// memoryVariables returns environment variables about memory (aprun.md 4). One contains the memory of each
-// rank in MB: the requested amount or, without a request, the node's memory divided by its ranks. Another
-// contains the requested huge pages, if any.
+// memoryVariables returns the variables MPIEXEC_MEM_PER_RANK and MPIEXEC_HUGEPAGES (aprun.md 4). The former is the
+// memory of each rank in MB: the requested amount or, by default, the node's total memory divided by its ranks.
+// The latter is left out unless the user has requested huge pages.
 func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	each := req.Memory
 	if each == 0 && ranks > 0 {
@@ -42,7 +42,7 @@ func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	return set
 }
 
-// A Baseline contains decisions that are made when a job starts and also apply to the ranks that it spawns
+// A Baseline contains properties of a job that are fixed at its start and also apply to the ranks that it spawns
 // later.
 type Baseline struct {
 	Slots  int  // slots of all hosts on which ranks of the job may run
@@ -68,8 +68,9 @@ func RanksPerApp(p job.Plan, apps int) []int {
 	return counts
 }
 
-// appsOnNode returns copies of the app contexts for one node. counts contains the number of ranks that each has there.
-// If the node's definition sets a variable, the default value of this variable is left out.
+// appsOnNode returns copies of the app contexts, adapted to one node. counts contains the number of ranks of each
+// app context on the node. If the node's definition sets a variable, the default value of this variable is left
+// out.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
@@ -151,16 +152,16 @@ func saysNoBinding(req job.Request, def job.NodeDef) bool {
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether the job must keep its claims at the end of an attempt (one run of all
-// ranks), because another attempt may follow. If processes may outlive their ranks (LeaveChildren), it
-// returns false: the next attempt then makes new claims.
+// MayHaveNextAttempt reports whether another attempt (one run of all ranks) may follow, for which the job keeps
+// its claims. It returns false if processes may outlive their ranks (LeaveChildren), since the next attempt then
+// makes new claims.
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether the job may claim CPUs that another job has claimed since the nodes were asked for free
-// CPUs. A job on this machine may do so if its ranks share CPUs anyway, or in the last of maxConflicts attempts to
-// claim nodes.
+// ignoresOthers reports whether the job may claim CPUs that another job has claimed since the survey. Only a job
+// on this machine may do so: if its ranks share CPUs anyway, or when it tries for the last time to claim its
+// nodes.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }

@@ -25,8 +25,8 @@ type startProgress struct {
 	count int        // number of hosts that are done
 }
 
-// watchConnects shows a progress line if connecting takes longer than Env.ProgressAfter. The caller calls
-// answered for each host that has connected or failed, and stop to remove the line.
+// watchConnects shows a progress line if connecting takes longer than Env.ProgressAfter. The caller calls the
+// function answered for each host that has connected or failed, and the function stop to remove the line.
 func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop func()) {
 	if len(hosts) == 0 {
 		return func(int) {}, func() {}

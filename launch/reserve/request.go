@@ -31,8 +31,8 @@ type disconnected struct {
 	err  error
 }
 
-// takeEvents takes the events out of the inbox and converts those of the reservation's nodes. It returns all
-// other events unchanged; callers ignore them.
+// takeEvents takes the events out of the inbox. It converts events of the reservation's nodes to message or
+// disconnected, and returns all others unchanged. Callers ignore the latter.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -54,9 +54,9 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 // timeout.
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
-// call sends a request to each node and calls handle with each reply. It returns when each node has replied
-// or is lost. A node that does not reply within limit is closed. call returns an error if ctx has ended, or
-// if a node on which the job already runs does not reply.
+// call sends a request to each node and calls handle with each reply. It returns when each node has replied or is
+// lost. It disconnects nodes that do not reply within limit. call returns an error if ctx has ended, or if a node
+// on which the job already runs does not reply.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) error {
 	silent, err := callWithin(ctx, r, limit, nodes, request, handle)
 	if err != nil {
@@ -72,14 +72,14 @@ func callOne[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation
 	return reply, err
 }
 
-// callWithin sends requests as call does. It returns the nodes that have not replied within limit, and does
-// not close them.
+// callWithin sends requests as call does. It returns the nodes that have not replied within limit, and does not
+// disconnect them.
 func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) (silent []*host, err error) {
 	return r.awaitReplies(ctx, limit, nodes, func(n *host) wire.Message { return request(n) },
 		func(n *host, reply wire.Message) { handle(n, reply.(Rep)) })
 }
 
-// giveUp closes nodes that have not replied within limit. It returns an error if the job already runs on one
+// giveUp disconnects nodes that have not replied within limit. It returns an error if the job already runs on one
 // of them.
 func giveUp(silent []*host, limit time.Duration) error {
 	for _, n := range silent {
@@ -137,8 +137,8 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 	return nil, nil
 }
 
-// openRequests contains the open trace step of each request that has no reply yet. Not all kinds of requests are
-// traced.
+// openRequests contains the current trace step of each node that has not replied yet. Some kinds of requests are
+// not traced.
 type openRequests map[*host]trace.Step
 
 func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message) {

@@ -6,7 +6,7 @@ share no mutable state.
 	               .---------- planAndClaim -----------.
 	connectAll --> survey --> plan.Make --> claim       --> prepare
 	  dial,         what       pure          every          features,
-	  handshake     others       |           node, or       as --stage
+	  handshake     others       |           node, or       e.g. --stage
 	                hold         '-> wait    none
 
 Claims keep the jobs of all users apart. A claim is one file for each job and node, which the node's
@@ -47,8 +47,8 @@ import (
 	"remshell/wire"
 )
 
-// A Reservation is the result of finding nodes for a request: nodes that are prepared to start its ranks. No
-// rank has been started yet. Its connections stay open until Close is called.
+// A Reservation contains nodes that are prepared to start the ranks of a request. No rank has been started yet.
+// Its connections stay open until Close is called.
 type Reservation struct {
 	Plan         job.Plan
 	Nodes        []Node      // nodes of the plan, in its order
@@ -127,9 +127,9 @@ func newReservation(req job.Request, env Env) *reservation {
 	return r
 }
 
-// Reserve finds nodes for a job. If the request may wait, it waits in the queue. The Reservation is never nil. If there
-// is an error, it contains only the notes of the plan and the results of connecting. kept are nodes of the previous
-// attempt (one run of all ranks), which Reserve reuses.
+// Reserve finds nodes for a job. It waits in the queue if the request allows that. kept contains nodes of the
+// previous attempt (one run of all ranks), which Reserve reuses. The Reservation is never nil. After an error, it
+// contains only the notes of the plan and the results of connecting.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)
@@ -217,12 +217,12 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is the number of consecutive conflicts with claims of other jobs after which an attempt to
-// start fails (placement.md 6.4).
+// maxConflicts is how many times in a row another job may claim the same CPUs first before a start fails
+// (placement.md 6.4).
 const maxConflicts = 5
 
-// findPlace makes a plan for the job, claims its nodes and prepares them. If the request may wait, it waits
-// in the queue until that succeeds. startBy is the deadline by which all ranks must run.
+// findPlace makes a plan for the job and claims its nodes. If that fails and the request may wait, findPlace waits
+// in the queue and tries again. startBy is the deadline by which all ranks must run.
 func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	defer r.queue.Finish()
 	var last *plan.Error // why the last decision failed, of a request that waits
@@ -254,8 +254,8 @@ func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.D
 	return p, startBy, err
 }
 
-// rereadRequest reads the request again, because its files may have changed while it waits. If the request cannot be
-// read, the old request remains in effect.
+// rereadRequest reads a request that waits in the queue again, because its files may have changed. If they cannot
+// be read, the old request remains in effect.
 func (r *reservation) rereadRequest() {
 	if r.env.RereadRequest == nil || !r.queue.IsWaiting() {
 		return
@@ -277,9 +277,9 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// decideOnce takes the decision lock, so that no other job is planned at the same time. Then it makes one plan and
-// claims the nodes of the plan. Before that, it connects to the candidates, unless they are connected. startBy is the
-// deadline by which all ranks of the plan must run.
+// decideOnce connects to the candidates that are not connected yet. It takes the decision lock, so that no other
+// job is planned at the same time. Then it makes one plan and claims its nodes. startBy is the deadline by which
+// all ranks of the plan must run.
 func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()

@@ -231,8 +231,8 @@ func (r *reservation) disguisedLocalError() error {
 	return nil
 }
 
-// These are the limits of CPU sharing by spawned ranks (rule TRUST-12). One spawn may have
-// maxShare ranks for each slot of its candidates, or minShared ranks if that is more.
+// These constants limit the ranks of one spawn if ranks may share CPUs (rule TRUST-12). The limit is maxShare
+// ranks for each slot of its candidates, or minShared ranks if that is more.
 const (
 	maxShare  = 16
 	minShared = 4096

@@ -69,9 +69,8 @@ func (r *reservation) claimStandby(ctx context.Context) error {
 	return err
 }
 
-// idleClaim returns a Prepare message for a node that runs no ranks now. The node's helper claims CPUs for a later
-// attempt (one run of all ranks). The message also contains the time for which the helper waits for mpiexec after the
-// connection has broken.
+// idleClaim returns a Prepare message that makes a node's helper claim CPUs without starting ranks. The claim is
+// for a later attempt (one run of all ranks).
 func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang *job.Gang) *wire.Prepare {
 	req, p := r.req, r.plan
 	p.Gang = gang

@@ -108,8 +108,8 @@ func (s *nameSet) add(name string) {
 	}
 }
 
-// reportLedgerNotices reports problems of the nodes' ledgers (directories of claims) and of files of
-// administrators. It reports each problem once, together with all nodes that have it.
+// reportLedgerNotices reports problems that nodes have with their ledger (directory of claims) or with their
+// administrator's files. It reports each problem once, together with all nodes that have it.
 func (r *reservation) reportLedgerNotices() {
 	for _, text := range slices.Sorted(maps.Keys(r.warnings)) {
 		r.reportOnce(hostlist.Fold(r.warnings[text].names) + ": warning: " + text)
@@ -184,9 +184,9 @@ func (n *host) definitionWithRules() job.NodeDef {
 	return def
 }
 
-// keepSelection prepares the request for later spawns, once the job has its nodes. A spawn may use the job's
-// candidates, except nodes that the host list, flavor, class or region excludes. Regions and node sets are not chosen
-// again for a spawn.
+// keepSelection adapts the request for later spawns. It is called when the job has its nodes. A spawn may use the
+// job's candidates, except nodes that the host list, flavor, class or region excludes. A spawn does not choose
+// regions and node sets again.
 func (r *reservation) keepSelection() {
 	if r.req.FixedPlacements == nil {
 		listed, closed := r.req.ListedNodes(), make(map[string]bool)

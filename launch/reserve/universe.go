@@ -6,8 +6,7 @@ import (
 	"remshell/plan"
 )
 
-// universeSize returns MPI_UNIVERSE_SIZE as the option -usize sets it. 0 means that PMI reports no universe
-// size.
+// universeSize returns the MPI_UNIVERSE_SIZE that results from the option -usize. If it is 0, PMI reports none.
 func universeSize(req job.Request, b Baseline) int {
 	if req.Universe == job.SystemSize {
 		return b.Slots
@@ -15,8 +14,8 @@ func universeSize(req job.Request, b Baseline) int {
 	return req.Universe
 }
 
-// totalSlots returns the number of slots of all hosts on which ranks of the job, including spawned ones, may run (rule
-// PMIX-71). Slots that other jobs use are included. nodes are the nodes that were reached.
+// totalSlots returns the number of slots of all hosts on which the job may start or spawn ranks (rule PMIX-71). It
+// includes slots that other jobs use. nodes contains the nodes that were reached.
 func totalSlots(req job.Request, nodes []job.Node, p job.Plan) (sum int) {
 	if req.SpawnHosts.None {
 		return p.Size

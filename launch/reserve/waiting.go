@@ -203,8 +203,7 @@ func (r *reservation) watchClaims() {
 	}
 }
 
-// dueRetries returns the unreachable candidates to which it is time to connect again, and marks them as being
-// connected.
+// dueRetries returns the unreachable candidates to which it is time to connect again, and marks them as busy.
 func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	for _, def := range r.req.Nodes {
 		if r.errs[def.Name] == nil {
