@@ -174,8 +174,8 @@ func stdoutGoneEvent(err error) supervise.Event {
 	return outputFailedEvent("standard output", err)
 }
 
-// outputFailedEvent returns the event for standard output or a file that cannot be written to. output is the name of
-// this output.
+// outputFailedEvent returns the event which reports that standard output or a file cannot be written to. output is
+// its name.
 func outputFailedEvent(output string, err error) supervise.Event {
 	text := output + ": " + err.Error()
 	if hint := usererr.Hint(err); hint != "" {

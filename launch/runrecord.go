@@ -75,8 +75,8 @@ func (a *runRecord) ranksReleased(ranks int) {
 	a.ranksStarted = time.Now()
 }
 
-// totals returns the usage of each node, and the exits of the ranks. The usage in an exit includes the
-// orphans of the rank, which are processes that have outlived it.
+// totals returns the exits of the ranks and the usage of each node. The usage of a rank includes its orphans
+// (processes that have outlived it).
 func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hosts []job.NodeTotal) {
 	all = a.addOrphans(exits)
 	byRank := make([]*job.Exit, len(p.NodeOfRank))
@@ -187,8 +187,8 @@ func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 	return ""
 }
 
-// otherCPUHint returns a hint if the node's CPU model differs from another node's, or "". The program may
-// have been built for the other model.
+// otherCPUHint returns a hint if another node has a different CPU model, for which the program may have been
+// built. Otherwise it returns "".
 func otherCPUHint(n *Node, nodes []*Node) string {
 	for _, other := range nodes {
 		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {

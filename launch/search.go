@@ -162,8 +162,8 @@ func addOccupancy(u *job.Occupancy, ranks []job.RankPlan) {
 	}
 }
 
-// LostSinceReserved returns the name of a node that was lost after it was reserved in place, or "" if there is none.
-// lostNodes contains the lost nodes that do not belong to the job yet.
+// LostSinceReserved returns the name of a node of the reservation that has been lost since, or "" if there is
+// none. lostNodes contains lost nodes that do not belong to the job yet.
 func (j *Job) LostSinceReserved(place *reserve.Reservation, lostNodes map[*node.Node]bool) (name string) {
 	for _, n := range place.Nodes {
 		if m := j.members[n.Node]; m != nil && m.Lost != nil || lostNodes[n.Node] {

@@ -20,8 +20,8 @@ A host that was reached through a batch system may disappear without closing its
 // silenceCheckDue is an event that a timer sends. Its handler calls checkSilentNodes.
 type silenceCheckDue struct{}
 
-// batchStateRead is an event that reports the state, according to the batch system, of the batch job in which mpiexec
-// runs.
+// batchStateRead is an event. It reports what the batch system says about the state of the batch job in which
+// mpiexec runs.
 type batchStateRead struct{ state batch.State }
 
 // watchSilentNodes starts a timer that calls checkSilentNodes regularly, if helpers of this job send Pings
@@ -63,8 +63,7 @@ func (j *Job) checkSilentNodes(now time.Time) {
 	}
 }
 
-// batchStateRead handles the batch system's reply. Nodes that have been silent for too long then count as
-// lost.
+// batchStateRead handles the batch system's reply. It reports nodes that have been silent for too long as lost.
 func (j *Job) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
 	for _, event := range j.silentNodes.BatchReplied(answer.state, j.Request.RM.Name, now) {
 		lost, ok := event.(supervise.NodeLost)

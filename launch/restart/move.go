@@ -19,8 +19,8 @@ type Move struct {
 	To   []string // the only candidates; empty: all
 }
 
-// These are the prefixes of the arguments of a move, as in "from=n1" and "to=n[3-4],n7". Each may be given
-// once.
+// These prefixes begin the arguments of a request to move a job, as in "from=n1" and "to=n[3-4],n7". Each may be
+// given once.
 const (
 	fromArg = "from="
 	toArg   = "to="
@@ -83,9 +83,8 @@ func WhyUnmovable(req job.Request) string {
 	return ""
 }
 
-// RequestAfterMove returns the request for the next attempt (one run of all ranks) of a job that moves, and
-// the nodes that the job leaves. now is the running attempt. refusal says why the job cannot be moved in this
-// way. It is empty if it can be.
+// RequestAfterMove returns the request for the next attempt (one run of all ranks) of a job that moves, and the
+// nodes that the job leaves. now is the running attempt. refusal says why this move is not possible, or is empty.
 func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, vacated []string, refusal string) {
 	from, refusal := findNamed(first.Nodes, m.From)
 	to, unknown := findNamed(first.Nodes, m.To)
@@ -114,8 +113,8 @@ func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt
 	return req, vacated, ""
 }
 
-// findNamed returns the candidates that have one of the given names as name or alias. If no candidate has one of these
-// names, unknown is that name.
+// findNamed returns the candidates whose name or alias is one of the given names. If a name matches no candidate,
+// unknown is an error message that contains this name.
 func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, unknown string) {
 	found = make(map[string]bool, len(names))
 	for _, name := range names {
@@ -147,8 +146,8 @@ func IsSamePlan(old, p job.Plan) bool {
 	return true
 }
 
-// IsCovered reports whether the CPUs and GPUs that the plan old claims on a node suffice for part, so that no
-// new claim is needed there.
+// IsCovered reports whether the CPUs and GPUs in old, a node's part of the present plan, suffice for part, its
+// part of a new plan. If so, the node needs no new claim.
 func IsCovered(old, part job.NodePlan) bool {
 	cpus, gpus := make(map[int]bool), make(map[string]bool)
 	for _, r := range old.Ranks {

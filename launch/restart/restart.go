@@ -2,7 +2,7 @@
 Package restart decides whether, when and with which request a job is restarted after an attempt has ended (survive.md
 3). It performs no I/O.
 
-	attempts so far --Decide--> over, or again after a pause
+	attempts so far --Decide--> the job is over, or restarts after a pause
 	   |
 	   '--- and the first request --NextRequest--> request of the next attempt
 
@@ -45,8 +45,9 @@ type Decision struct {
 	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides whether to restart a job after its last attempt, which must have been run by this mpiexec. random is
-// from 0 to 1 and lengthens the pause by up to a fifth, so that jobs that failed together do not restart together.
+// Decide decides whether to restart a job after its last attempt, which this mpiexec must have run. random, a
+// number from 0 to 1, lengthens the pause by up to a fifth, so that jobs that failed together do not restart
+// together.
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
 	last := attempts[len(attempts)-1]
@@ -73,8 +74,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. It doubles with each attempt, and returns to its first
-// value after an attempt that ran long.
+// pause returns the pause before the next attempt. It doubles with each attempt, but after an attempt that ran
+// long it is first again.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first
@@ -138,9 +139,10 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes that had
-// ranks and were not lost come first. They are followed by standby nodes, then by unused nodes in the order of the sort
-// key, and finally by nodes that were lost once. After a move, only nodes of the move are candidates.
+// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes that
+// had ranks and were not lost come first. They are followed by standby nodes, then by unused nodes in the order of
+// the sort key, and finally by nodes that were lost once. After a move, the new plan's nodes are the only
+// candidates.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	failures := make(map[string]int)
@@ -195,8 +197,8 @@ func nextApps(first job.Request) []job.App {
 	return apps
 }
 
-// restartCount returns the name of the environment variable in which a launcher, such as torchrun, counts
-// restarts. It returns "" if the launcher has no such variable.
+// restartCount returns the name of the environment variable that contains the number of restarts with a launcher
+// such as torchrun. It returns "" if there is none.
 func restartCount(launcher string) string {
 	if launcher == "torch" {
 		return "TORCHELASTIC_RESTART_COUNT"

@@ -8,10 +8,10 @@ import (
 	"remshell/pin"
 )
 
-// StandbyRequest returns a request for the standby nodes of a job, which it holds in reserve for restarts (rule SV-7).
-// Each standby node must have as many free CPUs as the plan uses on its largest node. Fewer nodes than requested are
-// acceptable. It returns false if the job wants no standby nodes, or if its ranks have fixed placements and could not
-// use any.
+// StandbyRequest returns a request for the standby nodes of a job, which the job holds for restarts (rule SV-7).
+// Each standby node must have as many free CPUs as the plan uses on its largest node. The request accepts fewer
+// nodes than the user wanted. StandbyRequest returns false if the job wants no standby nodes, or if its fixed
+// placements cannot use any.
 func StandbyRequest(req job.Request, p job.Plan) (job.Request, bool) {
 	if req.Restart.StandbyNodes == 0 || req.FixedPlacements != nil || len(p.Nodes) == 0 {
 		return req, false

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	// maxUnfinished is the maximum number of bytes of an unfinished line that are held back until the line is complete
-	// (rule IO-8).
+	// maxUnfinished is how many bytes of an unfinished line are held back at most (rule IO-8).
 	maxUnfinished = 64 << 10
 
 	// unfinishedDelay is how long an unfinished line is held back. It is short, so that prompts of programs
@@ -56,9 +55,9 @@ func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is older than
-// unfinishedDelay, it appends the line to out. It returns the time at which it must be called again if no further
-// pieces arrive, or the zero time.
+// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is older
+// than unfinishedDelay, WriteDue appends the line to out. It returns when to call it again even without further
+// pieces, or the zero time.
 func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	if l.hasNew {
 		l.hasNew, l.lastPiece = false, now
@@ -110,8 +109,8 @@ func (l *lineAssembler) finishLine(out *writeBuffer, needed bool) {
 	}
 }
 
-// writeHeld writes the part of a rank's line that was held back, followed by body. It puts a label before
-// each line that begins in the held part or in body.
+// writeHeld writes the held-back part of a rank's line, followed by body. It puts a label before each line that
+// begins in this text.
 func (l *lineAssembler) writeHeld(out *writeBuffer, rank int, body []byte) {
 	head := l.unfinished[rank]
 	delete(l.unfinished, rank)

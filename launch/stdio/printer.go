@@ -99,8 +99,8 @@ func (p *Printer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close makes the printer write everything that is queued and then end. It does not wait for that. Output
-// that HoldOutput holds back is written when it is released or, if no release was announced, at once.
+// Close makes the printer write everything that is queued and then end. It does not wait for that. Output that is
+// still held back is written when it is released, or at once if no release was announced.
 func (p *Printer) Close() {
 	p.mu.Lock()
 	p.closed = true
@@ -278,8 +278,8 @@ func (p *Printer) handleItem(x queueItem) {
 	}
 }
 
-// maxMixed is how many bytes of a rank's output are merged before they are written. Labels can make short
-// lines ten times as long, so more bytes at once would need much memory (rule IO-11).
+// maxMixed is how many bytes of a rank's output are merged at once. Larger pieces would need much memory, because
+// labels can make short lines ten times as long (rule IO-11).
 const maxMixed = 64 << 10
 
 // addOutput passes output of a rank to its sinks.
@@ -324,8 +324,8 @@ func (p *Printer) addRanks(r *outputRouting) {
 	}
 }
 
-// eachSink calls do for each sink to which the output of a rank goes. If end is true, it also calls do for
-// the terminal, even if the rank's output is not shown there.
+// eachSink calls the function do for each sink that receives the output of a rank. If end is true, it also calls
+// do for the terminal, even if the rank's output is not shown there.
 func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	sinks, routed := p.routes[rank]
 	shown := !routed || end

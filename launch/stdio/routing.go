@@ -114,8 +114,8 @@ func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 	return r.openFiles(ranks.PatternRanks())
 }
 
-// forLaterRanks returns a routing for the ranks of a spawned group. Both routings use the same filesByName. The other
-// fields of r must not be used, because they belong to the printer.
+// forLaterRanks returns a routing for the ranks of a spawned group. Both routings use the same filesByName.
+// forLaterRanks does not use fields of r that belong to the printer, such as routes.
 func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputRouting, error) {
 	shown := shownRanks(s, r.output, ranks)
 	more := &outputRouting{window: WindowSize(ranks.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: ranks, shown: shown}

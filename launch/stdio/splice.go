@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// A spliceSource reads a pipe whose readers are all in this process. It moves pages of the pipe to them
-// without copying (splice(2), tee(2)), through one SpliceBuffer for each reader. It reads more input when all
-// buffers are empty.
+// A spliceSource reads input from a pipe. The helpers of all ranks that receive it must be in this process. It
+// moves pages of the pipe to them without copying (splice(2), tee(2)), through one SpliceBuffer for each rank. It
+// reads more input when all buffers are empty.
 type spliceSource struct {
 	f          *stdinFeeder
 	in         *os.File
@@ -29,8 +29,8 @@ const (
 	widenFrom    = 4 * pipe.DefaultSize
 )
 
-// newSpliceSource returns a spliceSource. It returns nil if the input is not a pipe, or if one of the readers
-// is in another process.
+// newSpliceSource returns a spliceSource. It returns nil if the input is not a pipe, if it has too many readers,
+// or if a reader's helper is in another process.
 func (f *stdinFeeder) newSpliceSource() *spliceSource {
 	in, ok := f.in.(*os.File)
 	readers := f.activeReaders()
@@ -112,13 +112,13 @@ func (p *spliceSource) widenPipes(readers []StdinReader) {
 	}
 }
 
-// sendSpliced sends the n bytes in the buffer of rank full to all ranks that still read. If the bytes cannot
-// be duplicated, it sends nothing and returns false.
-func (p *spliceSource) sendSpliced(full, n int) bool {
+// sendSpliced sends the n bytes in buffers[source] to all ranks that still read. If the bytes cannot be
+// duplicated, it sends nothing and returns false.
+func (p *spliceSource) sendSpliced(source, n int) bool {
 	p.f.mu.Lock()
 	defer p.f.mu.Unlock()
 	for _, r := range p.f.readers {
-		if r.Rank != full && p.buffers[full].TeeTo(p.buffers[r.Rank], n) != nil {
+		if r.Rank != source && p.buffers[source].TeeTo(p.buffers[r.Rank], n) != nil {
 			return false
 		}
 	}

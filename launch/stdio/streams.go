@@ -14,8 +14,8 @@ input when the slowest rank that receives the input has credit. So the memory in
 rank is slow.
 
 helper/stream.go describes how output gets from a rank to this package. This package does not know nodes: together with
-a rank's output it receives a Sender, which sends to the rank's helper. Ranks are numbered within the whole job. The
-numbers of spawned groups follow all others.
+a rank's output it receives a Sender, which sends to the rank's helper. Ranks are numbered within the whole job:
+the ranks of a spawned group follow all earlier ranks.
 */
 package stdio
 
@@ -198,8 +198,8 @@ func (s *Streams) RankEnded(rank int) {
 // runs.
 func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.addReaders(readers) }
 
-// FeedStdin starts to read mpiexec's standard input. It must be called once the ranks are started. If the
-// input fails before its end while a rank still reads, it calls failed.
+// FeedStdin starts to read mpiexec's standard input. It must be called after the ranks have been started. If the
+// input fails before its end while a rank still reads, failed is called.
 func (s *Streams) FeedStdin(failed func(error)) {
 	if s.feed.in != nil {
 		s.feed.ended = make(chan struct{})

@@ -127,8 +127,8 @@ func (p Pattern) Append(out []byte, w RankInfo, now time.Time) []byte {
 	return out
 }
 
-// group appends the group of a spawned rank and a colon, unless the pattern has the verb %g. Without the group, ranks
-// of two groups could have the same name.
+// group appends the group of a spawned rank and a colon, unless the pattern has the verb %g. Otherwise ranks of
+// two groups could have the same label.
 func (p Pattern) group(out []byte, w RankInfo) []byte {
 	if w.Group == 0 || p.HasVerb("g") {
 		return out
