@@ -3,7 +3,6 @@
 package stacks
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/maphash"
@@ -19,8 +18,9 @@ import (
 
 // These constants limit how much trafficOf reads of one process.
 const (
-	maxSharedBytes = 16 << 20
-	maxSharedPages = 1 << 18 // pages of which it is read whether the process has touched them
+	maxSharedBytes = 16 << 20 // of all mappings together
+	minSharedBytes = 64 << 10 // of one mapping, also if there are many
+	maxSharedPages = 1 << 12  // pages of one mapping of which it is read whether the process has touched them
 	maxSockets     = 4096
 )
 
@@ -40,8 +40,8 @@ func trafficOf(pid int) uint64 {
 // A span is a part of the memory of a process.
 type span struct{ start, end uint64 }
 
-// addSharedMemory adds the contents of pages that a process shares with others and has touched. It begins with the smallest
-// mappings, because those of MPI libraries are smaller than those for the data of programs.
+// addSharedMemory adds the contents of pages that a process shares with others and has touched. It reads the first pages of
+// each mapping, because there MPI libraries count their messages.
 func addSharedMemory(sum *maphash.Hash, pid int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	pagemap, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
@@ -50,19 +50,18 @@ func addSharedMemory(sum *maphash.Hash, pid int) {
 	}
 	defer pagemap.Close()
 	shared := sharedMappings(string(text))
-	slices.SortStableFunc(shared, func(a, b span) int { return cmp.Compare(a.end-a.start, b.end-b.start) })
 	memory, size := trace.MemoryOf(pid), uint64(os.Getpagesize())
-	buf, pages, bytes := make([]byte, size), maxSharedPages, maxSharedBytes
+	buf, entries := make([]byte, size), make([]byte, 8*maxSharedPages)
+	share := max(maxSharedBytes/max(len(shared), 1), minSharedBytes)
 	for _, s := range shared {
-		entries := make([]byte, 8*min(int((s.end-s.start)/size), pages))
-		n, _ := pagemap.ReadAt(entries, int64(8*(s.start/size)))
-		pages -= n / 8
+		bytes := share
+		n, _ := pagemap.ReadAt(entries[:8*min((s.end-s.start)/size, maxSharedPages)], int64(8*(s.start/size)))
 		for i := range n / 8 {
 			const present = 1 << 63 // Documentation/admin-guide/mm/pagemap.rst
-			if binary.NativeEndian.Uint64(entries[8*i:])&present == 0 || bytes < len(buf) {
-				continue
+			if bytes < len(buf) {
+				break
 			}
-			if memory(s.start+uint64(i)*size, buf) {
+			if binary.NativeEndian.Uint64(entries[8*i:])&present != 0 && memory(s.start+uint64(i)*size, buf) {
 				sum.Write(buf)
 				bytes -= len(buf)
 			}
