@@ -21,7 +21,7 @@ import (
 )
 
 // supervise handles events until no process of the job is running. Package supervise decides what to do about each
-// event, and Step does it.
+// event, and Job.Step carries it out.
 func (j *Job) supervise(ctx context.Context) {
 	defer j.watchSilentNodes()()
 	due := j.callDue(time.Now())

@@ -145,11 +145,10 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) er
 // withNotes makes the reader remember the paths of the files that it reads.
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
-// recheckClaims looks for claims under paths that are not in readFiles. A file gets its name only when its
-// text is complete, so the files in readFiles need not be read again. If several jobs have published
-// conflicting claims at the same time, each job sees the claims of the others. Only the claim that comes
-// first by name remains, and its job waits until the others are withdrawn. A claim that was published earlier
-// is not withdrawn.
+// recheckClaims looks for claims under paths that are not in readFiles. A file gets its name only when its text is
+// complete, so the files in readFiles need not be read again. If several jobs have published conflicting claims at
+// the same time, the job whose claim comes first by name waits until the others withdraw theirs. The others get an
+// error. So does the first job if a claim remains, for example because it was published earlier.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles map[string]bool, mine string, check func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {

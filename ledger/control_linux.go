@@ -73,8 +73,8 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID returns the ID by which the reply to a request is found. A requester of an older version sends no owner;
-// the ID is then only the random part.
+// replyID returns the ID under which the requester looks for the reply. If the requester has an older version, it
+// sends no owner, and the ID is only the random part.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random
@@ -118,8 +118,8 @@ func (d *Dir) PostReply(id string, a job.ControlReply) (*PostedFile, error) {
 	return &PostedFile{id, s}, nil
 }
 
-// ReplaceReply atomically replaces a reply with another reply (survive.md SV-26). The new file is locked before it gets
-// its name. ReplaceReply returns the reply that is valid afterwards, which is old if there is an error.
+// ReplaceReply atomically replaces a reply with another reply (survive.md SV-26). The new file is locked before it
+// gets its name. ReplaceReply returns the reply that is valid afterwards. After an error, this is the old reply.
 func (d *Dir) ReplaceReply(old *PostedFile, a job.ControlReply) (*PostedFile, error) {
 	s, name, err := d.writeReply(old.ID, a)
 	if err != nil {
@@ -158,8 +158,8 @@ func (d *Dir) writeReply(id string, a job.ControlReply) (s *ownFile, name string
 	return s, name, nil
 }
 
-// ReadReply reads the reply to a request. owner is the user to whom the job belongs, and who must have
-// written the reply. A reply of more than maxBytes bytes is ignored. found is false if there is no reply.
+// ReadReply reads the reply to a request. Only a reply that was written by owner, the user of the job, is read. A
+// reply of more than maxBytes bytes is ignored. found is false if there is no reply.
 func (d *Dir) ReadReply(id string, owner, maxBytes int) (a job.ControlReply, found bool) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	_, random, _ := strings.Cut(id, "-")
@@ -196,9 +196,9 @@ func (d *Dir) readReplyFrom(s userDir, name string, maxBytes int) (a job.Control
 // StillWaits reports whether the process that has made a request still waits for the reply.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
-// These constants limit how requests are read (rule SV-25). At most maxRequestsPerUser requests of a user are read,
-// and one of them is handled in each requestInterval. The requests of all users are read at most once per
-// minRequestInterval, even if many come and go.
+// These constants limit how requests are read (rule SV-25). At most maxRequestsPerUser requests of each user are
+// read, and one request of each user is handled per requestInterval. The requests of all users are read at most
+// once per minRequestInterval.
 const (
 	maxRequestsPerUser = 16
 	requestInterval    = time.Second

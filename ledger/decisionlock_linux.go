@@ -10,9 +10,10 @@ import (
 
 /*
 A DecisionLock is held while a request decides where its ranks go, so that no two requests decide at the same time.
-It is not a file lock but an entry in the ledger, because only the current user can lock that file (rule TRUST-17):
+It is not the lock of a common file, because any user could keep that lock forever. It is an entry in the ledger, whose
+file only the current user can lock (rule TRUST-17):
 
-	publish our entry, then look for entries of others
+	this process publishes its entry, then looks for entries of others
 	     published before ours       we wait until it is gone
 	     published in the same tick  the second by name publishes its entry again, and looks again; the
 	                                 first waits for that or for the other's end, because the other
@@ -64,12 +65,12 @@ func (g *DecisionLock) Unlock() {
 	}
 }
 
-// errSameTime is returned if this process and another process have published their entries for the decision lock in the
-// same clock tick, and the other process has then published its entry again.
+// errSameTime is returned if another process has published its entry for the decision lock in the same clock tick
+// as this process, and has then published it again.
 var errSameTime = errors.New("another process took it at the same time")
 
-// locksBefore returns the entries for the decision lock that other requests published before s, the oldest
-// first. s is the entry of this process, and mine is the time at which it was published.
+// locksBefore returns other requests' entries for the decision lock that were published before s, the oldest
+// first. s is the entry of this process, and mine is its time of publication.
 func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, mine int64, err error) {
 	for {
 		if mine, err = s.publishedAt(); err != nil {
@@ -95,8 +96,8 @@ func (d *Dir) locksBefore(ctx context.Context, s *ownFile) (earlier []entry, min
 	}
 }
 
-// waitForLocks waits until the entries in earlier are gone, or until the time limit for each of them has
-// passed. warning is about the first entry that still exists after its time limit.
+// waitForLocks waits until the entries in earlier are gone, or until the time limit for each of them has passed.
+// warning names the holder of the first entry that exceeds its time limit, and is nil if there is none.
 func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (warning, err error) {
 	if len(earlier) == 0 {
 		return nil, nil
@@ -126,8 +127,8 @@ func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (wa
 	return warning, nil
 }
 
-// waitForLock waits until the entry s is gone or is published again. If it is published again, its holder has seen the
-// entry of this process. If the deadline passes first, gone is false.
+// waitForLock waits until the entry s is gone or is published again. In the latter case its holder has seen the
+// entry of this process. If the deadline passes first, waitForLock returns false.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, deadline time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
 		now, lives := d.recheck(s)

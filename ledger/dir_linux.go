@@ -115,8 +115,8 @@ func makeDir(dir string) error {
 }
 
 // checkDir returns an error for a directory in which another user could remove files of the user uid. The
-// directory's owner can always remove files. Without the sticky bit, every user who may write to the directory can,
-// too (rule TRUST-20).
+// directory's owner can always do so. Without the sticky bit, so can every user who may write to the directory
+// (rule TRUST-20).
 func checkDir(owner, uid int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != uid:

@@ -40,7 +40,8 @@ func (e *LimitError) Error() string {
 }
 
 // A LockTimeoutError says that a request continues without the decision lock, because it has waited too long. This
-// is only a warning. Two jobs still cannot claim the same CPUs, but each job may cause the other to be refused.
+// is only a warning. Two jobs still cannot claim the same CPUs, but both may be refused because of each other's
+// claims.
 type LockTimeoutError struct {
 	User string // the user who holds the lock; empty: no user, see Err
 	Err  error

@@ -2,7 +2,7 @@
 Package ledger coordinates the jobs of all users on one node: it records claims of CPUs and keeps a queue. There is
 no daemon, only files in a directory that all users share, and locks on these files.
 
-	job A (helper)        directory of all, sticky, mode 1777           job B (helper)
+	job A (helper)        shared directory, sticky, mode 1777           job B (helper)
 	  |                                                                      |
 	  | TakeClaim: write, lock, publish > remshell-HASH-1000/claim-A  0644   |
 	  |        its user's directory, 0755   claim-A is locked, so it counts <- reads
@@ -94,8 +94,8 @@ type gangKey struct {
 	party int
 }
 
-// maxGangs is the maximum number of gangs (jobs that take turns on CPUs) of a node that are counted. A claim of a
-// further gang counts as the claim of a job that is not a gang.
+// maxGangs is the maximum number of gangs (jobs that take turns on CPUs) that a claimSum distinguishes. Claims of
+// further gangs count as claims of jobs that are not gangs.
 const maxGangs = 256
 
 // A userCPUs contains the number of CPUs that one user has claimed on a node, and the user's oldest claim.

@@ -44,8 +44,8 @@ const (
 // A HeldName is a name that this process has published. It lasts until Remove is called or this process dies.
 type HeldName struct{ file *ownFile }
 
-// PublishName publishes a name. If private is true, other users can neither find nor read the name. It returns
-// ErrNameTaken if a process of the current user that still runs has already published the name. It returns
+// PublishName publishes a name. If private is true, other users can neither find nor read the name. PublishName
+// returns ErrNameTaken if a running process of the current user has already published the name. It returns
 // ErrNameTooLong or *UnusableError if the name cannot be published.
 func (d *Dir) PublishName(ctx context.Context, n Name, private bool) (*HeldName, error) {
 	if err := cmp.Or(checkName(n), checkOwner(n.UID)); err != nil {
@@ -119,8 +119,8 @@ type foundName struct {
 	Name
 }
 
-// ownNames returns the current user's valid entries for a published name, the oldest first. kind is the kind of the
-// entries. It also removes leftover files of this kind.
+// ownNames returns the current user's valid entries with this published name, the oldest first. kind is a prefix
+// of their file names. ownNames also removes leftover files with this prefix.
 func (d *Dir) ownNames(kind string, name []byte) (found []foundName, err error) {
 	dir, own, err := d.openOwnDir()
 	if err != nil {
@@ -163,8 +163,8 @@ func sortNames(found []foundName) []foundName {
 	return found
 }
 
-// age returns when the entry was created, in ns of Unix time. It does not use the time of publication, which
-// changes when the file is touched.
+// age returns the time at which the entry was created, in ns of Unix time. The time of publication is not
+// suitable, because it changes when the file is touched.
 func (f foundName) age() int64 { return cmp.Or(f.createdAt, f.publishedAt) }
 
 // takeName removes an entry of the current user. It returns false if another process has removed it first.
@@ -207,7 +207,7 @@ func (d *Dir) lockNames(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// tryNamesLock locks the file for lockNames, which it creates if necessary. locked is false if another process
+// tryNamesLock locks the file that lockNames uses, and creates it if necessary. locked is false if another process
 // holds the lock, or has removed the file in the meantime.
 func tryNamesLock(dir int) (fd int, locked bool, err error) {
 	fd, err = openat(dir, namesLockFile, unix.O_CREAT|unix.O_RDWR|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)

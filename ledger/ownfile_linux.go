@@ -109,10 +109,10 @@ const (
 	privateMode = 0o600
 )
 
-// lock takes a write lock on the file, which shows other users that this process is alive, and makes the file
-// readable for all users. The lock belongs to the open file description and not to the process (F_OFD_SETLK), so
-// that closing another descriptor does not release the lock. flock(2) would not suffice, since every user who may
-// read the file could take such a lock.
+// lock takes a write lock on the file, which shows other users that this process is alive, and sets the file's
+// permissions. The lock belongs to the open file description and not to the process (F_OFD_SETLK), so that closing
+// another descriptor does not release the lock. flock(2) would not suffice, since every user who may read the file
+// could take such a lock.
 func (s *ownFile) lock() error {
 	l := unix.Flock_t{Type: unix.F_WRLCK}
 	if err := unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l); err != nil {

@@ -32,9 +32,10 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the batch system may have ended the job. This is the case if the cause is that a rank
-// was killed a short time ago, and nothing else, such as lack of memory, explains this. A batch system kills the
-// processes of a step one by one. So a helper may report the end of its rank, and be killed before it can report more.
+// killedByBatch reports whether the batch system may have ended the job. It returns true if the cause is a rank
+// that was killed a short time ago, and nothing else, such as lack of memory, explains its end. A batch system
+// kills the processes of a step one by one. So a helper may report the end of its rank, and then be killed before
+// it can report more.
 func (s *State) killedByBatch(now time.Time) bool {
 	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false
@@ -42,18 +43,18 @@ func (s *State) killedByBatch(now time.Time) bool {
 	return s.Exit(s.Cause.Rank) != nil && !s.isExplained()
 }
 
-// isExplained reports whether the node knows why the rank that caused the end has ended, for example for lack
-// of memory. systemd may then stop the whole session, but the rank remains the cause.
+// isExplained reports whether the node has given a reason, such as lack of memory, for the end of the rank at
+// fault. systemd may then stop the whole session, but the rank remains the cause.
 func (s *State) isExplained() bool {
 	exit := s.Exit(s.Cause.Rank)
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledPatterns are reasons for the loss of a node which only say that its helper was killed, and not why. In
-// these cases something on the node has ended the helper or its whole session.
+// helperKilledPatterns are error texts of a lost node whose helper was killed for an unknown reason. Then
+// something on the node has ended the helper or its whole session.
 var helperKilledPatterns = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
-// logHint returns a hint that names the log which says why a node's helper was killed. In a batch job it
+// logHint returns a hint to look in the node's log for the reason why its helper was killed. In a batch job it
 // returns "", because mpiexec asks the batch system instead.
 func (s *State) logHint(node int) string {
 	if s.policy.BatchJob != (BatchJob{}) {
@@ -62,8 +63,8 @@ func (s *State) logHint(node int) string {
 	return "the log of " + s.nodes[node].name + " may show why its processes were killed (journalctl)"
 }
 
-// addRecentlyKilled appends to ranks the ranks that were killed on the node shortly before the node was lost.
-// Ranks that were killed on other nodes are recorded as failed.
+// addRecentlyKilled moves ranks from failedWith to ranks, if they were killed on the node shortly before the node
+// was lost. Failed ranks of other nodes remain in failedWith, including the rank that was the cause.
 func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	s.failedWith = append([]*job.Exit{s.Exit(s.Cause.Rank)}, s.failedWith...)
 	s.failedWith = slices.DeleteFunc(s.failedWith, func(e *job.Exit) bool {
@@ -77,9 +78,9 @@ func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	return ranks
 }
 
-// ShouldAskBatch reports whether mpiexec should ask the batch system if it has ended the job. It returns true if the
-// batch system may be the cause. But if all helpers have received a signal that ends them, the cause is clear, and it
-// returns false.
+// ShouldAskBatch reports whether mpiexec should ask the batch system whether it has ended the job, because it may
+// be the cause. If all helpers have received a signal that ends them, it certainly is, and ShouldAskBatch returns
+// false.
 func (s *State) ShouldAskBatch() bool {
 	if !s.suspectsBatch() {
 		return false
@@ -109,8 +110,8 @@ func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether a batch system that ends hosts, helpers and ranks of its job can explain the current cause
-// of the job's end.
+// mayBeBatch reports whether the current cause of the job's end may be a consequence of the batch system ending
+// its job.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()
 	return rule.mayBeBatch != nil && rule.mayBeBatch(*s.Cause)

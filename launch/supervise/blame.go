@@ -21,9 +21,9 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection, because the
-// end of the rank with this connection is reported anyway. Of barriers that can never complete it reports only the
-// first, because the others are consequences.
+// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection,
+// because the end of that rank is reported anyway. If barriers can never complete, it reports only the first,
+// because the others are consequences.
 func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil
@@ -56,9 +56,9 @@ func (s *State) setCause(c Cause, now time.Time) {
 // already ending for another reason.
 var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
-// WasToldToEnd reports whether a user or the batch system has ended the job while the job was already ending.
-// In that case no further attempt may follow. If the job was ending in order to be moved, the later request
-// becomes the cause.
+// WasToldToEnd reports whether a user or the batch system told the job to end when it was already ending. In that
+// case no further attempt may follow. If the job was ending for a move, WasToldToEnd makes the later request the
+// cause.
 func (s *State) WasToldToEnd() bool {
 	if s.laterEnd != nil && s.IsMoved() {
 		s.Cause = s.laterEnd

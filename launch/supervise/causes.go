@@ -10,8 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A Kind is a kind of cause: one of the ways in which a job fails or is ended. Its value is the index of a row in
-// causes.
+// A Kind is a kind of cause for the end of a job. Its value is the index of a row in causes.
 type Kind int
 
 // These are the kinds of causes. Each is described by a row of causes.
@@ -94,8 +93,8 @@ type causeRule struct {
 }
 
 /*
-causes has a row for each way in which a job ends abnormally. A new cause needs a row here, an example in
-TestCauses, and its line in doc/supervision.md, which that test writes.
+causes has a row for each way in which a job ends abnormally. A new cause needs a row here and an example in
+TestCauses. This test also writes the table in doc/supervision.md.
 
 The first cause in time counts (rule EXIT-2), unless it may be a consequence of a later one (yieldsTo).
 */
@@ -150,10 +149,9 @@ func (c *Cause) EndKind() job.EndKind {
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 
-// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes or
-// a node dies, other ranks notice it and abort or exit with a code, often before mpiexec learns of the crash.
-// Of events on the same node, exits are reported in order, but an abort may be reported before an earlier
-// exit.
+// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes or a
+// node dies, other ranks notice it and abort or exit with a code, often before mpiexec learns of the crash. A node
+// reports exits in order, but it may report an abort before an earlier exit.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
 	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&

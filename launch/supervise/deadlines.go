@@ -83,10 +83,9 @@ func (s *State) stacksTaken(now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks if
-// the user wants that (rule DIAG-12). If there is an earlier cause of the job's end, such as ^C or a rank
-// that failed while the other ranks continued, the cause does not change. If a rank has failed, the timeout
-// is reported, too.
+// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks if the
+// user wants that (rule DIAG-12). If the job's end already has a cause, such as ^C or a rank that failed while the
+// other ranks continued, this remains the cause. In the latter case the timeout is reported, too.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
@@ -113,8 +112,8 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run, if the user wants mpiexec to end it before the batch job ends. The
-// result is then at least one second. It is 0 if the user does not want this, or if the end of the batch job is
+// timeLeft returns how much longer the job may run before mpiexec must end it ahead of the batch job. This is at
+// least one second. It returns 0 if the user does not want mpiexec to do so, or if the end of the batch job is
 // unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {

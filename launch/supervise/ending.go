@@ -8,8 +8,8 @@ import (
 	"remshell/hostlist"
 )
 
-// endRanks orders all nodes to end their ranks. It does nothing if the same order, or a stronger one (SIGKILL instead
-// of SIGTERM), with the same or an earlier deadline has been given.
+// endRanks orders all nodes to end their ranks. It does nothing if a stronger order (SIGKILL instead of SIGTERM)
+// was already given, or the same order with the same or an earlier deadline.
 func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Action {
 	by := now.Add(grace)
 	if s.Phase > phase || s.Phase == phase && !by.Before(s.killAt) {

@@ -50,8 +50,8 @@ type (
 	// LimitExceeded reports that a limit of the job, or of a node's administrator, was exceeded. If it is an
 	// administrator's limit, the node itself ends its ranks.
 	LimitExceeded struct{ limits.Excess }
-	// CheckpointRequested reports that ranks were asked to write a checkpoint. During the time Grace they may
-	// exit with ExitCheckpointed.
+	// CheckpointRequested reports that ranks were asked to write a checkpoint. A rank that exits with
+	// ExitCheckpointed within the time Grace has not failed.
 	CheckpointRequested struct{ Grace time.Duration }
 	// Signaled reports a signal that mpiexec received.
 	Signaled struct{ job.Signal }

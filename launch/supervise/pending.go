@@ -28,8 +28,8 @@ func (s *suspicion) set(c Cause, due time.Time) {
 	}
 }
 
-// leftEarly records that a rank has exited with 0 without calling MPI_Finalize. This explains why the rank's
-// PMI connection has ended.
+// leftEarly records that a rank has exited with 0 without calling MPI_Finalize. It drops the suspicion about the
+// end of the rank's PMI connection, which the exit explains.
 func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}
@@ -53,8 +53,8 @@ func (s *State) checkpointedCounts(now time.Time) []Action {
 	return s.pendingCounts(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job. The cause is the given suspicion, whose time has come. But if a rank has written a
-// checkpoint and exited, this is the cause, because the suspicion may be a consequence of it.
+// pendingCounts ends the job, with the suspicion due as the cause. But if a rank has written a checkpoint and
+// exited, that is the cause, because the suspicion may be a consequence of it.
 func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed

@@ -61,8 +61,8 @@ type Sequel struct {
 	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
-// A NextAttempt describes the attempt (one run of all ranks) that follows an attempt that has failed, or that ended
-// because the job is moved to other nodes.
+// A NextAttempt describes the attempt (one run of all ranks) that follows after a failure or after a move to other
+// nodes.
 type NextAttempt struct {
 	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
 	ExcludedNodes   []string // lost nodes that are not used again

@@ -11,9 +11,9 @@ doc/supervision.md lists the causes and their effects.
 
 	step.go       the events            causes.go     the kinds of causes
 	ranks.go      which rank is where   blame.go      which cause counts
-	exits.go      ends of ranks, nodes  pending.go    causes that count later
-	signals.go    signals of mpiexec    batch.go      causes by a batch system
-	deadlines.go  times that pass       ending.go     ending the ranks
+	exits.go      ranks, nodes that end pending.go    causes after a delay
+	signals.go    signals to mpiexec    batch.go      ends by a batch system
+	deadlines.go  time limits           ending.go     ending the ranks
 	clock.go      the job's time        exitcode.go, report.go   what users get
 */
 package supervise
@@ -34,8 +34,8 @@ const (
 )
 
 /*
-Step handles one event. It performs nothing itself: the caller carries out the actions and reports
-their outcomes as new events.
+Step handles one event and returns actions. The caller carries out the actions and reports their outcomes
+as new events.
 
 	                         all ranks over          all nodes drained
 	Running, Interrupted ---------------------> Lingering -------------.
@@ -45,8 +45,8 @@ their outcomes as new events.
 	   | ^C                                        ^  \                ^ third ^C:
 	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
 
-The exit code is that of the first failure in time (rule EXIT-2). Ranks that end after mpiexec told them
-to do not count.
+The exit code is that of the first failure in time (rule EXIT-2). The exits of ranks that
+mpiexec has ended do not count.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
 	sinceStart := now.Sub(s.began)
