@@ -24,11 +24,11 @@ func suspend() {
 	setStopAction(&before, &byDefault)
 }
 
-// setStopAction sets the action for SIGTSTP to set, and stores the previous action in old. It returns false if the
+// setStopAction sets the action for SIGTSTP to *action, and stores the previous action in *old. It returns false if the
 // system call fails.
-func setStopAction(set, old *[4]uint64) bool {
+func setStopAction(action, old *[4]uint64) bool {
 	const setSize = 8 // size of the kernel's signal set, in bytes
 	_, _, err := syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGTSTP),
-		uintptr(unsafe.Pointer(set)), uintptr(unsafe.Pointer(old)), setSize, 0, 0)
+		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(old)), setSize, 0, 0)
 	return err == 0
 }

@@ -241,8 +241,8 @@ func readStatFields(pid int) [][]byte {
 // A StartTicks is the start time of a process, in clock ticks since the machine was booted.
 type StartTicks uint64
 
-// Time returns the start time according to the current system clock, to a hundredth of a second. It returns the
-// zero Time if the start time is unknown.
+// Time converts b to a time of the current system clock, to a hundredth of a second. If b is 0, which means unknown, it
+// returns the zero Time.
 func (b StartTicks) Time() time.Time {
 	var now, up unix.Timespec
 	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {

@@ -15,10 +15,10 @@ import (
 // ErrNoSocket is returned by SocketOwner if the socket is no longer open in any process.
 var ErrNoSocket = errors.New("no process has the socket of this connection open")
 
-// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine. socket is
-// the socket's own address, and peer is the address of the other end. The call needs no privilege. It takes some 20
-// µs, regardless of the number of sockets (rule PMIX-18). If the process has closed the socket, the error is
-// ErrNoSocket. Any other error means that this kernel does not answer such requests.
+// SocketOwner asks the kernel which user owns the TCP socket at one end of a connection on this machine. socket is the
+// socket's own address, and peer is the address of the other end. The call needs no privilege. It takes some 20 µs,
+// regardless of the number of sockets (rule PMIX-18). If no process has the socket open, the error is ErrNoSocket. Any
+// other error means that this kernel does not answer such requests.
 func SocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	uid, err = askSocketOwner(socket, peer)
 	if errors.Is(err, ErrNoSocket) { // the kernel may be about to add it to its table
@@ -53,8 +53,7 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	return diagAnswer(answer[:n])
 }
 
-// These are the sizes and codes of a message of sock_diag(7), which is a netlink header followed by a request or a
-// reply.
+// These are sizes and codes of sock_diag(7). Each message is a netlink header followed by a request or a reply.
 const (
 	diagKind        = 20 // SOCK_DIAG_BY_FAMILY
 	diagHeader      = 16

@@ -6,7 +6,7 @@ import (
 )
 
 // An Error is returned for a malformed or unknown placement setting. Its code is one of the codes in placement.md 1.5.
-// The request would fail even if it waited.
+// Waiting for nodes cannot remove such an error.
 type Error struct {
 	Code    string
 	Source  string // option or variable at fault; empty: none

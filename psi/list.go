@@ -28,8 +28,8 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList reads the list of nodes from the source with the highest precedence (placement.md 1.3, 2). This is the
-// option, or otherwise the first variable that is set. If none is set, the list contains all nodes.
+// readNodeList reads the list of nodes from the option or, without the option, from the first variable that is set
+// (placement.md 1.3, 2). If neither is set, the list contains all nodes.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil

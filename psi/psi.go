@@ -4,13 +4,13 @@ It checks these settings against the cluster file.
 
 	flags  >  environment  >  configuration  >  built-in
 	                 |
-	               Read --> Settings: nodes and host entries, sort key, switches, TPP, map
+	               Read --> Settings: nodes and host entries, sort key, switches, CPUs per rank, CPU map
 	                        with warnings,
 	                        or the first error, in the order of placement.md 1.5
 
-The package does no input or output: environment and files are functions in Input. If a source with higher
-precedence overrides a value, the value is not parsed. Package hostlist parses -host and -hostfile. If these are
-given, variables with lists of nodes are ignored.
+The package does no input or output: environment and files are functions in Input. If a source with higher precedence
+overrides a value, the value is not parsed. Package hostlist parses -host and -hostfile. If one of these is given, psi
+ignores variables that list nodes.
 */
 package psi
 

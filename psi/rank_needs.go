@@ -15,8 +15,8 @@ import (
 // maxCount is the maximum value of options that specify a number of ranks, CPUs or NUMA nodes of one node.
 const maxCount = 65535
 
-// readCount parses the value of an option, which is a number of at least minimum, and stores it in *target. If
-// value is nil, it does not change *target.
+// readCount parses a number of at least minimum and stores it in *target. source is the name of the option. If value is
+// nil, readCount does not change *target.
 func readCount(source string, value *string, minimum int, target *int) error {
 	if value == nil {
 		return nil
@@ -113,8 +113,8 @@ func (c *Settings) readReserve(in Input) error {
 	return readCount("--reserve-cpus", in.Flags.ReserveCPUs, 0, &c.Reserve)
 }
 
-// readMemory reads how much memory each rank needs. The value is a number of MB, or has a unit that is a power of
-// 1024. A suffix of the value requests huge pages (aprun.md 4).
+// readMemory reads how much memory each rank needs. The value is in MB unless it has another unit (K, G, T: powers of
+// 1024). A suffix after the unit requests huge pages (aprun.md 4).
 func (c *Settings) readMemory(in Input) error {
 	value := in.Flags.MemPerRank
 	if value == nil {
@@ -129,8 +129,8 @@ func (c *Settings) readMemory(in Input) error {
 	return nil
 }
 
-// cutHugePageRequest splits text into a size and a suffix. It returns the size, and the request for huge pages that the
-// suffix makes.
+// cutHugePageRequest splits text into a size and a suffix. request is what the suffix says about huge pages. Without a
+// suffix, request is "".
 func cutHugePageRequest(text string) (size string, request job.HugePageRequest) {
 	size = strings.TrimRight(text, "hHsS")
 	switch strings.ToLower(text[len(size):]) {
@@ -165,8 +165,8 @@ func parseBytes(text string) (int64, bool) {
 }
 
 // CheckConflicts returns an error if app contexts or options contradict one another. All app contexts must count
-// hardware threads in the same way. Options about NUMA nodes cannot be combined with a rank file (fixed), or with
-// mappings that choose NUMA nodes themselves.
+// hardware threads in the same way. Options about NUMA nodes cannot be combined with mappings that choose NUMA nodes
+// themselves, or with a rank file. fixed is true if there is a rank file.
 func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
 	for _, s := range shares {
 		if s.HWThreads != shares[0].HWThreads {

@@ -57,8 +57,8 @@ func (c *Settings) readThreads(in Input) error {
 	return nil
 }
 
-// readFeatures reads the features that each node must have. It returns an error for a feature that no node has
-// according to the files, unless probes can find that feature.
+// readFeatures reads the features that each node must have. It returns an error for a feature that the cluster file
+// gives to no node, unless probes can find that feature.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {

@@ -1,6 +1,6 @@
 /*
-Package selftest implements the program that the ranks of mpiexec --selftest run. It also evaluates the reports of the
-ranks in mpiexec. The ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
+Package selftest implements the program that the ranks of mpiexec --selftest run. In mpiexec, it evaluates the reports
+of these ranks. The ranks need no MPI library: they use PMI-1, and connect to each other by TCP in a ring.
 
 	mpiexec                                  rank                             next rank
 	   | a line of input, to rank 0 -------->  |                                  |
@@ -44,9 +44,9 @@ const (
 	largeSize   = 64 << 10         // bytes, more than fit into one packet of any network
 )
 
-// Run runs one rank of the self-test. pmi is the connection to the PMI server. in and out are the rank's standard
-// input and output. When SIGUSR1 arrives on the channel signals, the rank passes the token. When SIGUSR2 arrives,
-// the rank exits.
+// Run runs one rank of the self-test. pmi is the connection to the PMI server. in and out are the rank's standard input
+// and output. When Run receives SIGUSR1 from signals, the rank takes part in passing a token around. When it receives
+// SIGUSR2, it returns.
 func Run(getenv func(string) string, pmi io.ReadWriter, in io.Reader, out io.Writer, signals <-chan os.Signal) error {
 	r := ringRank{client: client.New(pmi), out: out, host: getenv("MPIEXEC_HOST"), address: getenv("PMI_HOSTNAME")}
 	var err error
@@ -257,8 +257,8 @@ func checkSecret(conn net.Conn, secret string) error {
 	return err
 }
 
-// passToken passes a token around the ring. The token is a number to which each rank adds one. Rank 0 starts the token,
-// and returns how long the token took to come back.
+// passToken passes a token around the ring. The token is a number to which each rank adds one. Rank 0 sends it first.
+// On rank 0, passToken returns how long the token took to come back.
 func (m *ringRank) passToken(next net.Conn, accepted <-chan net.Conn) (time.Duration, error) {
 	var prev net.Conn
 	select {

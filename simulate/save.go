@@ -14,7 +14,7 @@ import (
 
 // Save writes a request and the results of its probes as a cluster state. With this file, the request can be planned
 // again without access to any node (placement.md 9). The request must have exactly one app context. The saved options
-// include all defaults, so that the environment of the reader has no effect.
+// include all defaults, so that environment variables have no effect when the file is read.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := stateFile{
@@ -97,8 +97,8 @@ func joinNumbers(numbers []int) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(numbers), "[]"), " ", ",")
 }
 
-// nodeOf converts a node to its form in the state file, which lists the cores one by one. reached is false if
-// mpiexec could not connect to the node.
+// nodeOf converts a node to its form in the state file, where cores are listed one by one. reached is false if mpiexec
+// could not connect to the node.
 func nodeOf(n job.Node, reached bool) node {
 	jobs, exclusive, pins, binds, overbook := !n.NoJobs, !n.NoExclusive, !n.NoPin, !n.NoMemBind, "yes"
 	if n.NoOverbook {

@@ -26,8 +26,7 @@ type selectionRules struct {
 	NodeAlloc string         `json:"node_alloc,omitempty"`
 }
 
-// setRules is a default node-set request in the state file. For a class, the file may also contain a single string
-// instead.
+// setRules is a default node-set request in the state file. The default of a class may also be a single string.
 type setRules struct {
 	Policy    *string       `json:"policy,omitempty"`
 	Attribute *string       `json:"attribute,omitempty"`
@@ -147,8 +146,8 @@ func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 	return r.readRegions(rules)
 }
 
-// readRegions reads the regions. It returns an error if two regions have the same name, or if the domain contains
-// an unknown region.
+// readRegions reads the regions. It returns an error if two regions have the same name, or if "domain" names an unknown
+// region.
 func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	known := make(map[string]bool)
 	for _, region := range r.Regions {
@@ -257,8 +256,8 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
-// readAttributes returns the attributes that a probe has found on the node. If the file says that a probe has found
-// the speed, too, readAttributes moves the speed from policy to the result.
+// readAttributes returns the attributes that a probe has found on the node. If the file says that a probe has found the
+// CPU speed, readAttributes moves the speed from policy to the result. Otherwise the result is empty.
 func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
 	if n.Quality == "" || n.Quality == job.SpeedGiven {
 		return t, nil

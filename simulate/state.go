@@ -3,9 +3,9 @@ Package simulate plans jobs on a cluster that is described in a JSON file (place
 
 	file --Parse--> State --PSIInput--> psi.Read --Request--> plan.Make --Write--> JSON
 
-A user's case can be saved and planned again without access to any node. The packages psi and plan make the decisions,
-with the same code as in a real run. This package only reads and writes the two JSON formats. It ignores unknown
-fields of the input.
+A user can save a request and plan it again without access to any node. The packages psi and plan make the decisions,
+with the same code as in a real run. This package only reads and writes the two JSON formats. It ignores unknown fields
+of the input.
 */
 package simulate
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A scalarText is a number or a string in the file. It stores an invalid number as a string, so that a later error
-// names the option instead of the file.
+// A scalarText is a number or a string in the state file. It stores an invalid number as a string, so that a later
+// error names the option instead of the file.
 type scalarText string
 
 // UnmarshalJSON reads a number or a string, and stores it as a string.

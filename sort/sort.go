@@ -90,9 +90,9 @@ func procsAndLoad(n *job.Node) keyValue {
 	return sum
 }
 
-// wholeLoad returns a node's load average of the last minute as a whole number, rounded half up. Rounding makes small
-// differences between nodes irrelevant, since these change from one moment to the next (placement.md 4.3). wholeLoad
-// returns 0 for a node without processes, so that a job gets the same idle nodes each time.
+// wholeLoad returns a node's load average of the last minute as a whole number, rounded half up. Rounding hides small
+// differences between nodes, which change from one moment to the next (placement.md 4.3). For a node without processes,
+// wholeLoad returns 0, so that a job gets the same idle nodes each time.
 func wholeLoad(n *job.Node) int64 {
 	load := readLoad(0)(n).value
 	switch {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// canonical returns the name to connect to, after the configuration has been read once. The name is HostName or the
-// alias, a literal address in its usual form, or the name that CanonicalizeHostname found (ssh.c, main and
-// resolve_canonicalize). If reread is true, the configuration must be read a second time.
+// canonical returns the name to connect to, after the configuration has been read once. This is HostName or, without
+// it, the alias. canonical converts an address to its usual form, and a name as CanonicalizeHostname requires (ssh.c,
+// main and resolve_canonicalize). If reread is true, the configuration must be read a second time.
 func (s *hostScope) canonical() (name string, reread bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))

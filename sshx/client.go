@@ -107,7 +107,7 @@ func (c *Client) serve(chans <-chan ssh.NewChannel, reqs <-chan *ssh.Request) {
 
 // checkAlive sends a keep-alive if the server has been silent for AliveInterval. If the server stays silent for
 // AliveCountMax further intervals, checkAlive closes the connection (OpenSSH clientloop.c, server_alive_check). It
-// returns the time until the next check.
+// returns the time until the next check. pending holds a value while a keep-alive has no reply.
 func (c *Client) checkAlive(pending chan struct{}) (next time.Duration) {
 	interval, quiet := c.target.AliveInterval, c.transport.silentFor()
 	switch n := int(quiet / interval); {

@@ -157,8 +157,8 @@ func (t Target) proxyKey() string {
 	return t.ProxyCommand
 }
 
-// waitForPermit waits until the Pacer allows another connection to be set up. The time of this wait is added
-// to the deadline.
+// waitForPermit waits until the Pacer allows another connection to be set up. The deadline b is extended by the time of
+// this wait.
 func (d *Dialer) waitForPermit(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()

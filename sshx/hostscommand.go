@@ -51,8 +51,8 @@ func (r *resolver) hostsCommand(set setting) (c HostsCommand) {
 	return HostsCommand{Words: words, Origin: set.location()}
 }
 
-// words returns the words of the command to run. reason is ORDER or HOSTNAME. key is the server's key, or nil if
-// the key is not yet known.
+// words returns the words of the command to run. reason, the value of %I, is ORDER or HOSTNAME. name is the value of
+// %H. key is the server's key, or nil if it is not yet known.
 func (c HostsCommand) words(reason, name string, key ssh.PublicKey) []string {
 	kind, print, text := "NONE", "NONE", "NONE"
 	if key != nil {

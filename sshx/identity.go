@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// defaultIdentities returns the key files to try if none is configured (ssh(1), -i), keys with the fastest algorithms
-// first. Keys on security hardware (id_*_sk) work only through ssh-agent.
+// defaultIdentities returns the key files to try if none is configured (ssh(1), -i). The fastest algorithms come first.
+// Keys on security hardware (id_*_sk) work only through ssh-agent.
 func defaultIdentities(home string) []string {
 	var names []string
 	for _, name := range []string{"id_ed25519", "id_ecdsa", "id_rsa"} {

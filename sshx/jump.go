@@ -9,8 +9,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A jumpHost is a connection to a jump host that several targets share. It is opened for the first of these targets
-// and closed after the last.
+// A jumpHost is a connection to a jump host that several targets share. It is opened for the first of these targets,
+// and closed when none of them uses it any more.
 type jumpHost struct {
 	d      *Dialer
 	key    string

@@ -46,8 +46,8 @@ type LocalMachine struct {
 
 var _ Machine = (*LocalMachine)(nil)
 
-// lookupLimit is how long a look-up by the C library may take. The library waits ten seconds or more for each
-// name server that does not reply. After that time the name counts as unknown, as in ssh.
+// lookupLimit is how long a look-up by the C library may take. When this time is over, the name counts as unknown, as
+// in ssh. The library itself waits ten seconds or more for each name server that does not reply.
 const lookupLimit = time.Minute
 
 // A cachedAnswer is the result of a command or a look-up.
@@ -106,8 +106,8 @@ func (l *LocalMachine) Canonical(ctx context.Context, family, host string) (cano
 }
 
 // Addresses looks a host up as getaddrinfo(3) does, for addresses of a family (inet, inet6, or any other word for
-// both). It returns no addresses on a machine without getent, such as macOS. On such a machine, Go's own resolver
-// uses the C library.
+// both). On a system without getent, such as macOS, it returns no addresses. There Go's own resolver uses the C
+// library.
 func (l *LocalMachine) Addresses(ctx context.Context, family, host string) ([]netip.Addr, error) {
 	text, _, err := l.lookUpOnce(ctx, l.names, "addresses "+family+" "+host, func(ctx context.Context) (string, bool, error) {
 		text, err := nsswitch.Getent(ctx, lookupLimit, hostDatabase(family), host)

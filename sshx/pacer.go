@@ -14,9 +14,9 @@ import (
 //
 //	Acquire ... connect, key exchange, login ... Release(outcome)
 //
-// When a server drops a connection, the limit for this server is halved. After as many logins as the limit, the limit
-// grows by one. Waiting callers are served in the order of arrival, except callers whose server is at its limit. The
-// zero value is ready to use, and may be shared.
+// When a server drops a connection, the limit for this server is halved. When as many logins as the limit have
+// succeeded, the limit grows by one. Callers get permits in the order of arrival, but those whose server is at its
+// limit have to wait. The zero value is ready to use, and may be shared.
 type Pacer struct {
 	Fanout    int // connections in set-up at the same time; 0: 64
 	PerServer int // of these, to one server or through one jump host; 0: 8
@@ -83,9 +83,9 @@ type Permit struct {
 	err    error
 }
 
-// IsCrowded reports whether the limit was above PerServer, the number of connections that every server is expected to
-// accept at the same time. If so, the server may have dropped the connection because there were too many, and not
-// because of this attempt.
+// IsCrowded reports whether the server's limit exceeded PerServer when the permit was granted. Every server is expected
+// to accept PerServer connections at the same time. If IsCrowded is true, a server that drops the connection may do so
+// only because there are too many.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
 // Acquire waits for a permit to set up a connection to a server. server may be any string that identifies the
@@ -175,8 +175,8 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// Release records that the connection has been set up or has failed, with the outcome. If the outcome is
-// Dead, all callers that wait for the same server get err.
+// Release returns the permit and records how the attempt to set up the connection has ended. If the outcome is Dead,
+// all callers that wait for the same server get err.
 func (w *Permit) Release(o Outcome, err error) {
 	p, s := w.p, w.server
 	p.mu.Lock()

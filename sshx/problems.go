@@ -15,7 +15,7 @@ import (
 // A FileProblem says why one of the user's ssh files cannot be used, and what the user can do.
 type FileProblem struct{ Text, Remedy string }
 
-// FindFileProblems checks the files of a user that connections need. ssh and this package ignore files that they cannot
+// FindFileProblems checks the user's files that connections need. ssh and this package ignore files that they cannot
 // use. Without this check, a host would be unknown or refuse the login, and no message would explain why.
 func FindFileProblems(ctx context.Context, localUser User) (problems []FileProblem) {
 	add := func(text, remedy string) { problems = append(problems, FileProblem{text, remedy}) }

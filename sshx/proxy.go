@@ -96,9 +96,9 @@ func (p *proxyConn) SetDeadline(t time.Time) error {
 	return errors.Join(p.SetReadDeadline(t), p.SetWriteDeadline(t))
 }
 
-// explainError returns the error of the proxy command itself if the command has failed, and e otherwise. If the
-// command has failed, e only says that the connection was closed. If the proxy command is ssh, its error says when
-// the jump host is busy.
+// explainError returns the error of the proxy command itself if the command has failed, and e otherwise. In the first
+// case, e would only say that the connection was closed. If the proxy command is ssh, its error can say that the jump
+// host is busy.
 func (p *proxyConn) explainError(t Target, e *DialError) *DialError {
 	select {
 	case <-p.done:

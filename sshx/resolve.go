@@ -22,9 +22,9 @@ import (
 // loop.
 const maxJumps = 16
 
-// Resolve returns how to connect to alias, which may be user@host. The same configuration, user and results of machine
-// always result in the same Target. If the host needs something that this package does not support, the error is a
-// *DialError of KindConfig. It wraps a *ConfigError with file, line and keyword.
+// Resolve returns how to connect to alias, which may be user@host. The Target depends only on the arguments and on what
+// machine returns. If the host needs something that this package does not support, the error is a *DialError of
+// KindConfig that wraps a *ConfigError.
 func (c *Config) Resolve(ctx context.Context, alias string, localUser User, machine Machine) (Target, error) {
 	t, err := c.resolve(hostScope{ctx: ctx, machine: machine, me: localUser}, jumpSpec{host: alias, useOwnProxyJump: true}.splitUser(), nil)
 	switch {
@@ -360,8 +360,8 @@ func parseTime(s string) (time.Duration, error) {
 	return total, nil
 }
 
-// paths returns a keyword's value as a list of file names, with tokens expanded. The value "none" means an
-// empty list.
+// paths returns a keyword's value as a list of file names, with tokens expanded. If the keyword is not set, its value
+// is defaults. The value "none" means an empty list.
 func (r *resolver) paths(key string, defaults ...string) []string {
 	set, ok := r.first[key]
 	names := defaults

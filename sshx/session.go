@@ -55,9 +55,9 @@ func newSession(c *Client, ch ssh.Channel, reqs <-chan *ssh.Request) *Session {
 	return s
 }
 
-// watch handles the requests that the server sends for the session, such as the exit status, until the session is
-// closed (RFC 4254 section 6.10).
-func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
+// watch handles the server's requests for the session, such as the exit status, until the session is closed (RFC 4254
+// section 6.10). Then it calls waitStderr.
+func (s *Session) watch(reqs <-chan *ssh.Request, waitStderr func()) {
 	s.status = ErrNoStatus
 	for r := range reqs {
 		switch r.Type {
@@ -84,7 +84,7 @@ func (s *Session) watch(reqs <-chan *ssh.Request, stderr func()) {
 			r.Reply(false, nil)
 		}
 	}
-	stderr()
+	waitStderr()
 	close(s.done)
 }
 

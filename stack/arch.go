@@ -13,8 +13,8 @@ const (
 // amd64 needs 17. Vector registers are not tracked.
 const registerCount = 33
 
-// A layout contains the DWARF numbers of the registers of an architecture that have a special role. Sources: System V
-// ABI AMD64, figure 3.36, and DWARF for the Arm 64-bit Architecture (AADWARF64), section 4.1.
+// A layout contains the DWARF numbers of an architecture's special registers, such as the stack pointer. Sources:
+// System V ABI AMD64, figure 3.36, and DWARF for the Arm 64-bit Architecture (AADWARF64), section 4.1.
 type layout struct {
 	sp, fp        int
 	returnAddress int // the column of the return address

@@ -84,8 +84,8 @@ type frameSection struct {
 
 type indexEntry struct{ begin, end, offset uint64 }
 
-// entry reads the entry at an offset. content is the entry's ID and all that follows, without the length at the
-// start. at is the offset of the ID. next is the offset of the next entry, or 0 if there is none.
+// entry reads the entry at an offset. content is the entry without the length at its start. So it begins with the
+// entry's ID. at is the offset of the ID. next is the offset of the next entry, or 0 if there is none.
 func (s *frameSection) entry(offset uint64) (content []byte, at, next uint64) {
 	head := s.read(offset, 4)
 	if len(head) < 4 {

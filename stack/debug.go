@@ -65,10 +65,10 @@ func plausibleUnits(info, abbrev []byte) bool {
 	return true
 }
 
-// abbreviationsSize returns the size of a table of abbreviations (DWARF 5, 7.5.3). It returns -1 if the size
-// exceeds the maximum most.
-func abbreviationsSize(table []byte, most int) int {
-	b := &byteReader{data: table[:min(len(table), most)]}
+// abbreviationsSize returns the size of a table of abbreviations (DWARF 5, 7.5.3). It returns -1 if the table is longer
+// than limit.
+func abbreviationsSize(table []byte, limit int) int {
+	b := &byteReader{data: table[:min(len(table), limit)]}
 	for !b.failed {
 		if b.uleb() == 0 {
 			break
@@ -99,8 +99,9 @@ func (b *byteReader) unitLength() (length uint64, offsetSize int) {
 	return length, 4
 }
 
-// plausibleLines reports whether the line number program at an offset has at most as many folders and files as bytes.
-// Package dwarf does not check this, and allocates memory for any number in the header of the program (DWARF 5, 6.2.4).
+// plausibleLines reports whether the line number program at an offset names no more directories and files than it has
+// bytes. Package dwarf does not check this, and allocates memory for any number in the header of the program (DWARF 5,
+// 6.2.4).
 func plausibleLines(section []byte, at int64) bool {
 	if at < 0 || at > int64(len(section)) {
 		return false

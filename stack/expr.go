@@ -2,16 +2,16 @@ package stack
 
 import "encoding/binary"
 
-// maxSteps is the maximum number of operations of one expression that are executed. maxOperands is the maximum
-// number of values on its stack.
+// evaluate executes at most maxSteps operations of an expression. maxOperands is the maximum number of values on the
+// expression's stack.
 const (
 	maxSteps    = 1000
 	maxOperands = 64
 )
 
 // evaluate executes a DWARF expression (DWARF 5, 2.5). initial contains the values that are on the expression's stack
-// at the beginning. evaluate supports the operations that compilers and assemblers use in call frame information. It
-// returns false if the expression cannot be evaluated.
+// at the beginning. pc is the value of register pcColumn. evaluate supports the operations that compilers and
+// assemblers use in call frame information. It returns false if the expression cannot be evaluated.
 func evaluate(code []byte, regs *Registers, mem Memory, pcColumn int, pc uint64, initial ...uint64) (uint64, bool) {
 	stack := append(make([]uint64, 0, maxOperands), initial...)
 	b := &byteReader{data: code}

@@ -1,5 +1,5 @@
-// Package subprocess runs a program on this machine and waits for its end. Such a program may be a command of an
-// ssh configuration or of an option.
+// Package subprocess runs a program on this machine and waits for its end. An ssh configuration or an option of mpiexec
+// may name such a program.
 package subprocess
 
 import (

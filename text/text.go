@@ -87,8 +87,8 @@ type Group[K comparable] struct {
 	Names  []string
 }
 
-// Groups groups the names of items by the value common that keyOf returns. The groups are in the order of their
-// first items. Items with an empty name are left out.
+// Groups makes one Group for each distinct value of common. keyOf returns this value and the name of an item. The
+// groups are in the order of their first items. Items with an empty name are left out.
 func Groups[T any, K comparable](items []T, keyOf func(T) (common K, name string)) []Group[K] {
 	var groups []Group[K]
 	at := make(map[K]int)

@@ -1,8 +1,8 @@
 package python
 
 // lineAt returns the line number of an instruction, or 0 if the instruction has none. Objects/lnotab_notes.txt of
-// CPython 3.9 and 3.10, and Objects/locations.md of 3.11, describe the formats. offset is -1 before the first
-// instruction.
+// CPython 3.9 and 3.10, and Objects/locations.md of 3.11, describe the formats. first is the first line of the code
+// object. offset is -1 before the first instruction.
 func lineAt(kind tableKind, table []byte, first, offset int) (line int) {
 	switch kind {
 	case lineDeltas:

@@ -16,8 +16,8 @@ import (
 // maxMappings is the maximum number of executable mappings of a process that are used.
 const maxMappings = 4096
 
-// Images opens the ELF files of processes, each file once. The zero value is ready to use. Only one goroutine at a
-// time may use an Images.
+// Images holds the open ELF files of processes. It opens each file only once. The zero value is ready to use. Only one
+// goroutine at a time may use it.
 type Images struct {
 	byFile map[fileID]*stack.Image // nil values: they cannot be read
 	files  []*os.File

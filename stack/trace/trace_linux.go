@@ -6,9 +6,9 @@ each thread, its calls of Python functions, and the names of the files that it e
 	           each stopped thread: copy its registers, 128 KiB of its stack and its Python frames, PTRACE_DETACH
 	           the tracing thread ends, and the kernel detaches the others
 
-The tracing thread is an operating system thread of its own, and it always ends. So no process stays stopped, even if
-one of its threads does not react to the interrupt, or if the helper is killed. A process that was stopped by SIGSTOP
-stays stopped. A signal that arrives meanwhile is delivered.
+The tracing thread is an operating system thread of its own, and it always ends. So the process continues even if one of
+its threads does not react to the interrupt, or if the helper is killed. Only a process that SIGSTOP had stopped before
+remains stopped. A signal that arrives during the trace is delivered.
 
 Tracing may interrupt system calls of the process. Calls that are never restarted after a stop, such as
 epoll_wait(2), then return EINTR (signal(7)).

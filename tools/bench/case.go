@@ -45,9 +45,9 @@ type roundLimits struct {
 	time        time.Duration
 }
 
-// A figure is a value that is measured in each run, such as the wall time. Goal is the maximum median that is
-// allowed. If the case has a peer, which is a program for comparison, Goal is the maximum ratio to the peer's
-// value. Otherwise Goal is the maximum of the value itself.
+// A figure is a value that is measured in each run, such as the wall time. If the case has a peer (a program for
+// comparison), goal is the maximum allowed median of the ratio to the peer's value. Otherwise goal is the maximum
+// allowed median of the value itself.
 type figure struct {
 	unit string
 	of   func(sample) float64
@@ -58,7 +58,7 @@ func wallTime(s sample) float64   { return float64(s.wall) / float64(time.Millis
 func cpuTime(s sample) float64    { return float64(s.cpu) / float64(time.Millisecond) }
 func peakMemory(s sample) float64 { return float64(s.peak) / (1 << 20) }
 
-// wallTimeGoal returns a list with one figure, the wall time in milliseconds, and its Goal. If goal is 0, the
+// wallTimeGoal returns a list with one figure: the wall time in milliseconds, with the given goal. If goal is 0, the
 // figure has no goal.
 func wallTimeGoal(goal float64) []figure { return []figure{{"ms", wallTime, goal}} }
 
@@ -210,8 +210,8 @@ func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err
 	return sides, nil
 }
 
-// measureOnce runs one command of the case and measures it. If the case requires a first start, measureOnce removes
-// mpiexec and its copies from the hosts before it runs the command.
+// measureOnce runs one command of the case and measures it. If mpiexec must not be on the hosts at the start,
+// measureOnce first removes it and its copies from them.
 func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sample, error) {
 	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err

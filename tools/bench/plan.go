@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// writeState writes a cluster state for mpiexec --plan --cluster-state to the file name. The state contains 10,000
-// nodes with 128 CPUs each. Each core has two hardware threads.
+// writeState writes a file with a cluster state for mpiexec --plan --cluster-state. The state contains 10,000 nodes
+// with 128 CPUs each. Each core has two hardware threads.
 func writeState(name string) error {
 	file, err := os.Create(name)
 	if err != nil {

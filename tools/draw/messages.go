@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// minWords is the minimum number of words of a string in the source that counts as a message. A shorter string is a
-// part of a message and has no meaning alone.
+// minWords is how many words a string in the source must have to count as a message. A shorter string is a part of a
+// message and has no meaning alone.
 const minWords = 3
 
 var (
