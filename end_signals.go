@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// repeatWindow is the maximum time between a SIGTERM or SIGHUP and a further one that counts as a repetition.
+// repeatWindow is the maximum time between two signals SIGTERM or SIGHUP for which the second signal counts as a
+// repetition of the first.
 const repeatWindow = 250 * time.Millisecond
 
 /*

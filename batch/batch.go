@@ -79,8 +79,8 @@ type Identity struct {
 	Restarts    string // how often the job was started again
 }
 
-// A Holder describes processes of a batch system that hold a job, such as slurmstepd. The batch system accounts for
-// all descendants of these processes, and kills them, as part of the job.
+// A Holder describes the processes of a batch system, such as slurmstepd, below which all processes of a job run. The
+// batch system accounts for all descendants of these processes as part of the job, and kills them with the job.
 type Holder struct {
 	Processes []string // names; one may go on with a dash: sge_shepherd-7
 	Variables []string // of which each process below has at least one
@@ -243,13 +243,14 @@ func (h Holder) Has(name string) bool {
 	})
 }
 
-// Holds reports whether a process with this name holds a job of a batch system, as Holder describes.
+// Holds reports whether a batch system has a process of this name above the processes of its jobs, as Holder
+// describes.
 func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }
 
-// MayHold reports whether mpiexec may run in a job of a batch system that has a Holder. It checks only the environment
-// variables.
+// MayHold reports whether the environment variables say that mpiexec runs in a job of a batch system that has a
+// Holder. It does not look at processes.
 func MayHold(w Inputs) bool {
 	return find(func(s *System) bool { return slices.ContainsFunc(s.Holder.Variables, w.set) }) != nil
 }

@@ -136,8 +136,8 @@ func slurmHosts(w Inputs, options Options) (Allocation, error) {
 }
 
 // slurmGPUs sets the GPUs of the host on which Slurm has started mpiexec. Slurm does not report the GPUs of other
-// hosts. The name of the variable that lists the driver's numbers of the GPUs differs between a step and a job's
-// script. If its value is not a list of numbers, slurmGPUs adds a warning and sets no GPUs.
+// hosts. A variable lists the numbers that the driver gives to the GPUs. In a step, this variable has another name
+// than in the script of a job. If its value is not a list of numbers, slurmGPUs adds a warning and sets no GPUs.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
@@ -290,8 +290,8 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns a command line of srun that starts a step. hostOptions select the hosts, and number is an option that
-// depends on the number of tasks. step adds the options that all steps need.
+// step returns a command line of srun that starts a step. hostOptions select the hosts. number is "-u" for a step of
+// one task, and "--wait=0" for a step of several tasks. step adds the options that all steps need.
 func (c Call) step(hostOptions []string, number string) []string {
 	if c.Part >= 0 {
 		hostOptions = append(hostOptions, "--het-group="+strconv.Itoa(c.Part))

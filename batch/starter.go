@@ -54,9 +54,9 @@ type Step struct {
 // MaxStep is the maximum number of hosts in one step. The list of the hosts' names must fit on a command line.
 const MaxStep = 2048
 
-// StepFrom is the minimum number of hosts for which mpiexec starts a single step by default. A single step is
-// faster from 2 hosts on, but it needs an open port on this machine, and the hosts may be unable to connect to that
-// port. One call for each host needs no port.
+// StepFrom is the minimum number of hosts for which mpiexec starts a single step by default. A single step is faster
+// for any number of hosts above 1. But it needs an open port on this machine, and the hosts may be unable to connect
+// to that port. One call for each host needs no port.
 const StepFrom = 17
 
 // These are suffixes of a batch system's name in values of -launcher. With SYSTEM-one, mpiexec starts the helpers

@@ -92,9 +92,9 @@ func nodeSetInfo(line option.Line, sys System) string {
 	return "\nnode sets:\n" + strings.TrimSuffix(text, "\n") + "\n"
 }
 
-// newReread returns a function for reserve.Env.RereadRequest. While a request waits, this function reads the cluster
-// file again before each attempt to start (placement.md 6.1, 6.5). Options, variables and host files are read only
-// once. newReread returns nil if the request does not wait or has no cluster file.
+// newReread returns a function for reserve.Env.RereadRequest, or nil if the request does not wait or has no cluster
+// file. While a request waits, this function reads the cluster file again before each attempt to start (placement.md
+// 6.1, 6.5). It does not read options, variables and host files again.
 func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil

@@ -34,8 +34,8 @@ type hostDialer struct {
 
 var _ node.HelperDialer = (*hostDialer)(nil)
 
-// A batchLogins is a function that returns how to log in to the SSH server that a batch job has started on a
-// host. It returns false if there is no such server.
+// batchLogins is the type of functions that return how to log in to the SSH server that a batch job has started on a
+// host. Such a function returns false if there is no such server.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
 // newDialer chooses the transports for the hosts of a command line. starter, if not nil, returns the transport that

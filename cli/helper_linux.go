@@ -193,8 +193,8 @@ func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
 // which is sent over the connection, may arrive after the end of the input.
 const byeTimeout = time.Second
 
-// closeAfter arranges that conn is closed when delay has passed after the end of step. As a result, mpiexec notices the
-// end of the step soon, even if the ranks here still run.
+// closeAfter closes conn after step has ended and delay has passed since then. As a result, mpiexec notices the end
+// of the step soon, even if the ranks here still run.
 func closeAfter(step context.Context, conn net.Conn, delay time.Duration) {
 	context.AfterFunc(step, func() { time.AfterFunc(delay, func() { conn.Close() }) })
 }

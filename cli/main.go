@@ -159,8 +159,8 @@ func (s System) printWarnings(line option.Line) {
 // signalNumber returns the number of a signal of this system, for option.Mpiexec. It is 0 if there is no such signal.
 func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
-// An infoTexts returns the help and the manual page of one program name. Both are generated from the table of options
-// of that program name.
+// infoTexts is the interface to the help and the manual page of one program name. Both are generated from the table
+// of options of that program name.
 type infoTexts interface {
 	HelpOn(topic string) (string, error) // topic is a word or an option; empty: general help
 	Man(version string) string

@@ -183,7 +183,7 @@ func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.
 	return err
 }
 
-// A displays says which tables and lists to print before a job starts (--display; rules DIAG-2, DIAG-4).
+// displays says which tables and lists to print before a job starts (--display; rules DIAG-2, DIAG-4).
 type displays struct{ topo, hosts, byNode, byRank, choice bool }
 
 // wantedDisplays returns the displays that the options ask for.

@@ -369,14 +369,14 @@ func (c *invocation) printRemarks() {
 
 // needsHelperProcess reports whether the helper of a job on this machine alone must be a separate process.
 //
-// It must be if ranks of Open MPI may share CPUs, because such ranks need a common session. They cannot use mpiexec's
-// own session if it has a terminal, because no rank may touch the terminal. Also, ranks that call sched_yield in a loop
-// delay every other process of their session. As a result, starting another job in the same session takes from 100 ms
-// to 28 s, instead of 20 ms.
+// A separate process is needed if ranks of Open MPI may share CPUs, because such ranks need a common session. They
+// cannot use mpiexec's own session if it has a terminal, because no rank may touch the terminal. Also, ranks that
+// call sched_yield in a loop delay every other process of their session. As a result, starting another job in the
+// same session takes from 100 ms to 28 s, instead of 20 ms.
 //
-// With a terminal, ranks may share CPUs even if there are CPUs for all, because other jobs may use them. Then
-// only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs with a
-// single rank. A single rank linked with Open MPI needs one if it may spawn. detect returns how a program is
+// With a terminal, ranks may share CPUs even if there are CPUs for all, because other jobs may use them. Then only
+// two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs with a single rank.
+// However, a single rank linked with Open MPI needs a helper process if it may spawn. detect returns how a program is
 // linked.
 func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(job.App) job.PMIOffer) bool {
 	ranks, pmix := 0, false

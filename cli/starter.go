@@ -73,8 +73,8 @@ func (c *invocation) findStarter() error {
 	return nil
 }
 
-// logUntried logs that mpiexec calls a program of a batch system as the program's manual says, but that this
-// was never tried with a real batch system.
+// logUntried logs that mpiexec calls a program of a batch system that it was never tested with. mpiexec only follows
+// the manual of the program.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
 		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but it was never tested with this batch system", program, s.Title)

@@ -120,7 +120,7 @@ func (r *AdminRules) forbidReason(uid int, groups []int) string {
 }
 
 // forbidSource returns the name of the file with the restriction. If the file has warnings, it returns the first
-// warning instead, since the unknown name in the warning may be the name of the user.
+// warning instead. Such a warning says that a name in the file is unknown, and that name may be meant for this user.
 func (r *AdminRules) forbidSource() string {
 	if len(r.Warnings) == 0 {
 		return r.File

@@ -120,8 +120,9 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	return l
 }
 
-// checkSetLevel adds errors for the node-set request and for its modifiers. It checks each modifier separately,
-// together with the request. The only exception is priority, which is checked together with the tolerance as well.
+// checkSetLevel adds errors for the node-set request and for its modifiers. It checks the request with only one
+// modifier at a time, so that an error is about that modifier. Only for priority does it check the request with the
+// tolerance, too.
 func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class bool) {
 	resolve := func(l nodeset.Level) error {
 		l.ModifierSource = func(key string) string { return key }

@@ -42,7 +42,7 @@ const (
 	CompleteArguments CompletionKind = "arguments" // those of the program at Start
 )
 
-// A CompletionLists contains functions that return the hosts and the jobs that this machine knows.
+// CompletionLists contains functions that return the hosts and the jobs that this machine knows.
 type CompletionLists struct{ Hosts, Jobs func() []string }
 
 // These are the completion scripts of the shells.

@@ -35,8 +35,8 @@ func (t *Table) Info(line Line, environ []string, version string) string {
 	return b.String()
 }
 
-// info returns the values of an option and where each was set. If the option was not given, it returns the
-// default, or the variable that another package reads instead.
+// info returns the values of an option and where each was set. If the option was not given, info returns the value of
+// a variable that another package reads for the option, or else the default.
 func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	if o.Name == "info" {
 		return nil

@@ -130,8 +130,8 @@ func queryOf(options []GivenOption) (q JobQuery) {
 	return q
 }
 
-// Command returns a command about jobs that the user can type. For the name "end" it begins with "mpijob end" if the
-// current command line is one of mpijob, and usually with "mpiexec --end" otherwise.
+// Command returns a command about jobs that the user can type. For example, Command("end") usually begins with
+// "mpiexec --end". If the current command line is one of mpijob, it begins with "mpijob end".
 func (l Line) Command(name string, args ...string) string {
 	command := "mpijob " + name
 	if row := findRow(l.table.jobCommands(), func(c jobCommand) bool { return c.command == name }); row != nil && !l.ofMpijob {

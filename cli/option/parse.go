@@ -417,9 +417,9 @@ func splitByScope(options []GivenOption) (job, app []GivenOption) {
 	return job, app
 }
 
-// addGiven adds option g to a list of options that have the same or a higher precedence. If the list already contains
-// the option with a higher precedence, g is ignored. With the same precedence, an option may be repeated only with the
-// same value, unless it collects values (rule CLI-8).
+// addGiven adds option g to a list of options that have the same or a higher precedence. If the list has the option
+// with a higher precedence, addGiven ignores g. If the list has it with the same precedence and another value,
+// addGiven returns an error. Options that may be repeated or that collect values are exceptions (rule CLI-8).
 func addGiven(options []GivenOption, g GivenOption) ([]GivenOption, error) {
 	for i, before := range options {
 		switch {

@@ -134,8 +134,8 @@ func variables(environ []string) (own, peers []variable) {
 	return own, peers
 }
 
-// noteReadElsewhere checks whether another package reads one of the defined variables. If so, sources of lower
-// precedence do not set option.
+// noteReadElsewhere checks whether another package reads one of the defined variables. If so, variables and files of
+// lower precedence cannot set the option any more.
 func (b *defaultOptions) noteReadElsewhere(defined []variable, option string) {
 	for _, v := range defined {
 		if slices.Contains(b.names[option].readVariables, v.name) {

@@ -168,8 +168,8 @@ func (p rankPlacement) checkUnbound(req *job.Request) error {
 	return nil
 }
 
-// setRankCount returns the number of ranks. Where the request lacks -n, it sets the number in the request. It
-// returns an error if a rank has no placement, and ignores placements of ranks beyond this number.
+// setRankCount returns the number of ranks. For each app context without -n, it sets the number of ranks in the
+// request. It returns an error if a rank has no placement, and ignores placements of ranks beyond this number.
 func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {

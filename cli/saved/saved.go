@@ -116,8 +116,7 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning returns the saved job in the state in which the attempt now is running. past contains the earlier
-// attempts.
+// WithRunning returns the saved job with now as the running attempt. past contains the earlier attempts.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began

@@ -9,7 +9,7 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "bindings", Attach: attachHelper}) }
 
-// attachHelper adds the CPUs and memory to which the kernel has bound a rank to the rank's Started message.
+// attachHelper adds to the Started message of a rank the CPUs and memory to which the kernel has bound the rank.
 func attachHelper(s *helper.Session) {
 	wanted := false
 	s.Hooks.JobBegins.Add(func(m *wire.Prepare) { _, wanted = wire.SettingOf[*Request](m.Settings) })

@@ -88,8 +88,8 @@ func (s *Setting) UnmarshalText(text []byte) error {
 // are not known.
 func anyID(string) (int, error) { return 0, nil }
 
-// apply returns a with the change applied. It returns an error if the change is impossible, for example if ids does not
-// find a name.
+// apply returns the restrictions in a after the change. It returns an error if the change is impossible, for example
+// if ids does not find a name.
 func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
 	var errs [3]error
 	a.Users, errs[0] = changeMembers(a.Users, s.Users, "user", ids.User)

@@ -268,9 +268,9 @@ func (s *State) finish(state, reason string, now time.Time) []Action {
 	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), reason)
 }
 
-// afterCheckpoint appends to actions what has to be done after a checkpoint, however it ended, and returns the result
-// (rule SV-15). This is to reply to the requesters with the given reason, and to stop the job if a requester has asked
-// for that. With --ckpt-required, the job is stopped only after a complete checkpoint.
+// afterCheckpoint appends to actions the actions that follow each checkpoint, and returns the result (rule SV-15). It
+// replies to the requesters with the given reason, and stops the job if a requester has asked for that. With
+// --ckpt-required, it stops the job only after a complete checkpoint.
 func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{reason})
