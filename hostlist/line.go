@@ -246,7 +246,7 @@ func (c *cursor) checkUser(start, end int, name string) error {
 	return nil
 }
 
-// checkAddress checks the name or address to which mpiexec is to connect, and returns it. An IPv6 address may be
+// checkAddress checks the name or address that mpiexec will connect to, and returns it. An IPv6 address may be
 // enclosed in brackets.
 func (c *cursor) checkAddress(start, end int, value string) (string, error) {
 	bare := strings.TrimSuffix(strings.TrimPrefix(value, "["), "]")

@@ -11,8 +11,9 @@ type lineFormat struct {
 }
 
 // lineFormats returns all formats in the order in which they are tried. The first format that matches parses the
-// line. The format may change from line to line, since users combine files. No host name begins with "!". "node1 4"
-// could name two hosts, but no host is called "4", and Grid Engine writes such lines.
+// line. Each line of a file may have another format, since users combine files. A line that begins with "!" is a
+// directive, because no host name does. A line such as "node1 4" comes from Grid Engine, because no host is called
+// "4".
 func lineFormats() []lineFormat {
 	return []lineFormat{
 		{usedBy: "ours", syntax: "!include FILE", matches: isDirective, read: (*parser).parseDirective},

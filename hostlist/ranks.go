@@ -206,7 +206,7 @@ func (n NodeIndex) ErrorAt(reason string) *SyntaxError {
 // ParseRankMap parses Hydra's map of ranks to nodes. The result has one element for each rank:
 //
 //	0,0,1,1                     the node of each rank
-//	(0,2,4),(2,1,8)             blocks (start,nodes,ranks): the same number of ranks on each of some nodes
+//	(0,2,4),(2,1,8)             blocks (start,nodes,ranks): each of these nodes has this number of ranks
 //	(vector,(0,2,4))            the same blocks, as PMI_process_mapping writes them
 func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 	c := cursor{sourceLine: sourceLine{file: origin, text: text}, isList: true}

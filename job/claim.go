@@ -33,8 +33,8 @@ type Occupancy struct {
 	Movable bool // TopJob can be moved, as its claim says
 }
 
-// Union returns the occupancy of a node by the jobs of both u and v. Each Top field is taken from u or v, whichever has
-// the larger value.
+// Union returns the occupancy of a node by the jobs of u and v together. The fields about the top user, from
+// TopUser to Movable, come from the one of u and v in which more CPUs are busy.
 func (u Occupancy) Union(v Occupancy) Occupancy {
 	top := u
 	if len(v.BusyCPUs) > len(u.BusyCPUs) || u.TopUser == "" {
@@ -45,8 +45,8 @@ func (u Occupancy) Union(v Occupancy) Occupancy {
 		append(slices.Clone(u.BusyGPUs), v.BusyGPUs...), top.TopUser, top.TopUID, top.TopJob, top.TopPID, top.Since, top.Idle, top.Movable}
 }
 
-// sharedCPUs returns the CPUs that ranks of several jobs may share. At least one job of u or v uses such a CPU, and all
-// jobs that use it were started with --oversubscribe.
+// sharedCPUs returns the CPUs in u and v that are used only by jobs which share them, because they were started
+// with --oversubscribe.
 func sharedCPUs(u, v Occupancy) (shared []int) {
 	alone := func(u Occupancy, cpu int) bool {
 		return idset.Set(u.BusyCPUs).Has(cpu) && !idset.Set(u.SharedCPUs).Has(cpu)
@@ -59,9 +59,9 @@ func sharedCPUs(u, v Occupancy) (shared []int) {
 	return shared
 }
 
-// A Claim is a job's claim of CPUs and GPUs on one node, as the node's ledger records it (placement.md 6.4,
-// job files). The helper that makes the claim writes all fields except UID. Only UID, the owner of the file,
-// can be trusted.
+// A Claim records the CPUs and GPUs that a job has claimed on one node. It is stored in the node's ledger
+// (placement.md 6.4). The helper that makes the claim writes all fields except UID. Only UID, the owner of the
+// file, can be trusted.
 type Claim struct {
 	Job          ID            `json:"job"`
 	ParentJob    ID            `json:"inside,omitempty"` // the job that started this one's mpiexec from one of its ranks; empty: none

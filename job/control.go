@@ -151,9 +151,9 @@ const (
 	RoleAdministrator Role = "administrator"
 )
 
-// Authorize returns the role in which the user requester may control a job that belongs to owner. It returns
-// false if the user may not (survive.md SV-25). administrators are users who may control all jobs on the
-// node. They are listed in a file that only root can write.
+// Authorize returns the role in which requester may control a job of owner. Both are user IDs. It returns false if
+// requester may not control the job (survive.md SV-25). administrators lists the users who may control all jobs on
+// the node. They come from a file that only root can write.
 func Authorize(requester, owner int, administrators []int) (Role, bool) {
 	switch {
 	case requester == owner:

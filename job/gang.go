@@ -74,8 +74,8 @@ func (u Occupancy) usesWithoutTurns(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }
 
-// CPUsInTurns returns the busy CPUs that a gang of the given party (the number of its turn) may share with other
-// gangs, in ascending order.
+// CPUsInTurns returns the busy CPUs that a gang of this party (the number of its turn) may share, in ascending
+// order. These are CPUs that only gangs of other parties use.
 func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	var own []int
 	for _, g := range u.GangCPUs {

@@ -332,7 +332,7 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs returns the number of slots of a node for which the user has not given one. It is the number of cores (or
+// CPUs returns the number of slots that a node has if the user has not set it. It is the number of cores (or
 // hardware threads) without the reserved CPUs, limited by the CPU quota.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)

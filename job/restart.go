@@ -55,8 +55,8 @@ func (k EndKind) CountsAsFailure() bool { return k != EndByMove }
 // EndKinds lists the kinds of ends that --restart-on can name.
 var EndKinds = []EndKind{EndByNodeLoss, EndBySignal, EndByAbort, EndByExitCode, EndByStartFailure}
 
-// AppliesTo reports whether a job is to be restarted after an attempt with the given EndKind, provided that the maximum
-// number of restarts has not been reached. code is the exit code; it is used only for EndByExitCode.
+// AppliesTo reports whether the policy allows a restart after an attempt with this EndKind. It does not check the
+// maximum number of restarts. code is the exit code; it is used only for EndByExitCode.
 func (r RestartPolicy) AppliesTo(kind EndKind, code int) bool {
 	return slices.Contains(r.On, kind) && (kind != EndByExitCode || r.Codes == nil || slices.Contains(r.Codes, code))
 }

@@ -54,9 +54,9 @@ func (r *RM) ControlsHelpers() bool {
 	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
 }
 
-// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks. Each rank has a
-// process group of its own. Most batch systems signal only the process group of the task, or are not known to signal
-// other process groups.
+// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks, although
+// each rank has a process group of its own. It returns false for batch systems that are not known to signal other
+// process groups than that of the task.
 func (r *RM) SignalsRanks() bool {
 	if !r.ControlsHelpers() {
 		return false
@@ -79,8 +79,8 @@ func (r *RM) Accounts(holder string) *bool {
 	return &held
 }
 
-// Holder returns the names of processes of the batch system, such as "A or B". The batch system accounts for all
-// processes that descend from one of these. Holder returns "" if the names are unknown.
+// Holder returns the names of the batch system's processes whose descendants it accounts for, as one text: "A or
+// B". It returns "" if the names are unknown.
 func (r *RM) Holder() string {
 	s := batch.Named(r.Name)
 	if s == nil {

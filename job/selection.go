@@ -72,7 +72,7 @@ func (h HugePages) Capacity(bytes int64) int64 {
 }
 
 // ListedNodes returns the names of the nodes that have a host entry. Only these nodes get ranks. A request also
-// contains the other nodes of the cluster, because they affect the width of gates, and which nodes are neighbors.
+// contains the cluster's other nodes, because the width of gates and the neighbors of a node depend on them.
 func (r Request) ListedNodes() map[string]bool {
 	listed := make(map[string]bool)
 	if r.HostEntries == nil {

@@ -245,7 +245,7 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 	}
 }
 
-// lacksRoom reports whether a reservation failed because nodes or CPUs are missing, so that reserving them later may
+// lacksRoom reports whether a reservation failed because nodes or CPUs are missing, so that a later try may
 // succeed.
 func lacksRoom(err error) bool {
 	var noPlan *plan.Error

@@ -206,8 +206,8 @@ func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 // HasRanksOn reports whether ranks of the group are running on a node.
 func (g *Group) HasRanksOn(n *Node) bool { return g.ranksAlive[n] > 0 }
 
-// removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for this
-// rank in a fence, removeRank returns an event.
+// removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for this rank
+// in a fence, it returns the events of fenceStuck.
 func (j *Job) removeRank(n *Node, rank int) []supervise.Event {
 	g, number := j.GroupOf(rank)
 	if g == nil {

@@ -57,8 +57,8 @@ func (j *Job) reportSuspension(a hold.TellNodes) {
 	j.Env.Events().AttemptEvent(event)
 }
 
-// stopFlushTimeout is how long mpiexec waits, before it stops itself (SIGTSTP), until queued messages are
-// sent to the hosts (rule TRUST-34).
+// stopFlushTimeout is how long mpiexec may take to send queued messages to the hosts before it stops itself
+// (SIGTSTP; rule TRUST-34).
 const stopFlushTimeout = time.Second
 
 // flushNodes waits until all queued messages are sent, or timeout has passed.

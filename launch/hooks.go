@@ -11,9 +11,9 @@ import (
 )
 
 /*
-A Feature is a part of a launch that the core does not know: it has a folder of its own below
-feature/, keeps its own state, and takes part in a job at named points (Hooks). Importing its package
-registers it; package feature lists all. No feature imports another.
+A Feature is a part of mpiexec that the core does not know. It has a directory of its own below feature/, keeps
+its own state, and adds functions to the Hooks of a job. Importing its package registers it. Package feature
+imports all features. No feature imports another.
 
 	feature.init -- Register --> features
 	                                | Attach(job): the feature adds functions to the job's Hooks,
@@ -126,8 +126,8 @@ func ForAllAttempts[T any](j *Job) *T {
 	return state
 }
 
-// Post queues do, which the goroutine of Run then calls after all events that were queued before. do returns
-// events for package supervise. Any goroutine may call Post. If the job ends first, do is never called.
+// Post makes the goroutine of Run call the function do after all events that were queued before. do returns events
+// for package supervise. Any goroutine may call Post. If the job ends first, do is never called.
 func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
 
 // A posted is an event that consists of a function to call.

@@ -11,15 +11,14 @@ Package launch runs a job, from the first connection to the result.
 	            betweenAttempts   fence, pause <--'
 
 The package itself handles nodes, groups of ranks, fences, streams and failures. Everything else is a feature with
-a folder of its own, which takes part at the points of Hooks. Package feature lists all features.
+a directory of its own, which adds functions to Hooks. Package feature imports all features.
 
 One goroutine reads each connection and sorts its messages (package node). Output goes to the printers, which are
 the only code that waits for the terminal. All other messages become events in one inbox. The goroutine of Run
 takes the events from the inbox, and is the only one that uses the job's state. A pure function (package supervise)
 decides which actions follow an event.
 
-The package talks to helpers through a Dialer. It contains no Dialer and does not know how to reach
-a host.
+The package connects to helpers through a Dialer that the caller provides. It does not know how to reach a host.
 */
 package launch
 

@@ -14,8 +14,8 @@ no daemon, only files in a directory that all users share, and locks on these fi
 
 To publish an entry is to give its file the name by which other processes find it. An entry counts while its file is
 locked. The kernel releases the lock when the process that holds the file dies for any reason. Only the owner of a file
-can lock it in this way, since the lock needs a descriptor opened for writing. An entry can only be about jobs of the
-user who owns its file. Each user has a directory for its entries, so that no user can fill the directory of another
+can lock it in this way, since the lock needs a descriptor opened for writing. A user's entries can only be about the
+user's own jobs. Each user has a directory for its entries, so that no user can fill the directory of another
 (rule TRUST-14).
 
 Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. If two

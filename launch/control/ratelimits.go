@@ -8,8 +8,9 @@ import (
 	"remshell/text"
 )
 
-// RateLimits limits how often each remote node may forward requests, because a faulty node could invent requests. Each
-// value is the time from which burst requests may again arrive at once. All attempts of a job share one RateLimits.
+// RateLimits limits how often each remote node may forward requests, because a faulty node could invent requests.
+// Each value is the time at which the full number of requests (burst) may again arrive at once. All attempts of a
+// job share one RateLimits.
 type RateLimits map[rateKey]time.Time
 
 type rateKey struct {
@@ -17,8 +18,8 @@ type rateKey struct {
 	statusOnly bool // requests for the status, which change nothing
 }
 
-// These are the limits of the requests that a remote node may forward. It may forward burst requests without
-// a pause, and then one request in each interval. For status requests the interval is statusInterval.
+// These constants limit the requests that a remote node may forward. It may forward a number of requests (burst)
+// at once, and then one in each interval. For status requests the interval is statusInterval.
 const (
 	burst          = 8
 	interval       = 10 * time.Second

@@ -79,8 +79,8 @@ func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy
 // address of a connection.
 func isPlainName(def job.NodeDef) bool { return def.User == "" && def.Port == 0 && def.Address == "" }
 
-// candidateIndex returns the index of the candidate that has the name in named, or -1. Names that the user
-// has given take precedence over host names that the machines report.
+// candidateIndex returns the index of the candidate that a rank has named, or -1. Names that the user has given
+// take precedence over host names that the machines report.
 func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	i := slices.IndexFunc(req.Nodes, func(n job.NodeDef) bool { return isCandidate(n, named) })
 	if i >= 0 {

@@ -14,9 +14,10 @@ import (
 	"remshell/wire"
 )
 
-// A HelperDialer starts the helpers of a set of hosts. In mpiexec, cli.hostDialer implements it, with one
-// transport.Transport for this machine and one for all others. A stream is the stdin and stdout of one helper; the
-// helper sends first. If a stream has a method Why() string, it returns why the stream ended.
+// A HelperDialer starts helpers on a set of hosts. Each result contains a stream, which is the stdin and stdout of
+// one helper. The helper sends first. If a stream has a method Why() string, it returns why the stream ended. In
+// mpiexec, cli.hostDialer implements HelperDialer, with one transport.Transport for this machine and one for all
+// others.
 type HelperDialer interface {
 	Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result
 }

@@ -11,8 +11,7 @@ import (
 	"remshell/wire"
 )
 
-// A NoAnswerError is returned for a host to which a connection was made but that has not replied within
-// Limit.
+// A NoAnswerError is returned for a host that was connected but has not replied within Limit.
 type NoAnswerError struct{ Limit time.Duration }
 
 func (s NoAnswerError) Error() string {

@@ -103,8 +103,8 @@ func (n *Node) Noise() []byte {
 	return nil
 }
 
-// Sent returns how many bytes of mpiexec's binary were copied to the host, where the binary runs as the helper. It is 0
-// if the host already had the binary.
+// Sent returns how many bytes of mpiexec's binary were copied to the host, to run there as the helper. It is 0 if
+// the host already had the binary.
 func (n *Node) Sent() int64 {
 	if s, ok := n.stream.(interface{ Sent() int64 }); ok {
 		return s.Sent()

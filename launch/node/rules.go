@@ -9,7 +9,7 @@ import (
 
 /*
 A rule says when a message of one kind is allowed (rule TRUST-4). The connection has already checked the sender
-and the size of the message, and the decoder its values.
+and the size of the message, and the decoder has checked its values.
 
 	mpiexec --- Send ---> rules[kind].sent ---------> helper   records what the helper may send because of it
 	mpiexec <------------ rules[kind].admit --------- helper   returns the message, nil (late) or a violation
@@ -65,9 +65,9 @@ func StateOf[T any](v *Validator) *T {
 	return state
 }
 
-// TakeReply takes m as the reply to a request that mpiexec has sent. It returns m, or nil if mpiexec no
-// longer waits for the reply. If mpiexec has sent no such request, it returns a violation. Only the rules for
-// replies whose contents are checked call it.
+// TakeReply finds the request to which m is the reply. It returns m, or nil if mpiexec no longer waits for this
+// reply. If mpiexec has sent no such request, it returns a violation. A rule calls TakeReply if it also checks the
+// contents of the reply.
 func (v *Validator) TakeReply(m wire.Message) (wire.Message, error) {
 	return v.requestsSent.takeReply(m)
 }

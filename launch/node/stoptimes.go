@@ -31,7 +31,7 @@ func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	return took
 }
 
-// Total returns the duration of all stops so far. While mpiexec is stopped, it waits for the end of the
+// Total returns the duration of all stops so far. If mpiexec is currently being stopped, Total returns after the
 // stop.
 func (p *StopTimes) Total() time.Duration {
 	if p == nil {

@@ -189,8 +189,8 @@ func (v *Validator) CheckMessage(m wire.Message) (wire.Message, error) {
 	return v.admit(m)
 }
 
-// forNextAttempt returns the validator for the next attempt's Node. It is new, but Hello and NodeInfo
-// count as received.
+// forNextAttempt returns the validator for the next attempt's Node. It starts anew, except that Hello and NodeInfo
+// count as received already.
 func (v *Validator) forNextAttempt() *Validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -208,9 +208,8 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 	return m, nil
 }
 
-// unlessByeSent returns violation, or nil if the violation may only be a consequence of Bye. After Bye the validator no
-// longer records sent messages, so it may mistake a correct m for a violation. In that case only a message that arrives
-// too late is an error.
+// unlessByeSent returns violation, unless Bye was sent. After Bye, the validator no longer records sent messages,
+// so a correct message may look like a violation. Then only a message that arrives too late is a violation.
 func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -360,8 +359,8 @@ func (v *Validator) checkPrepared(m *wire.Prepared) (wire.Message, error) {
 	return m, nil
 }
 
-// isValidRendezvous reports whether rendezvous is HOST:PORT where HOST is an IP address or a name of the
-// node.
+// isValidRendezvous reports whether rendezvous is HOST:PORT. HOST must be an IP address, the node's address, or a
+// name of the node.
 func (v *Validator) isValidRendezvous(rendezvous, address string) bool {
 	host, port, err := net.SplitHostPort(rendezvous)
 	n, noNumber := strconv.ParseUint(port, 10, 16)

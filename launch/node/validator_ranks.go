@@ -301,8 +301,8 @@ func (p *LocalGroup) openFenceCount(n int) int {
 	return max(2, n-first+1)
 }
 
-// UnlessEnding returns m, or nil if mpiexec has already ordered the helper to end the job, because m was sent
-// before the helper received the order. It returns a violation if m arrives later than such a message can.
+// UnlessEnding returns m if mpiexec has not ordered the helper to end the job. Otherwise it returns nil, because
+// the helper may have sent m before it received the order. If m is too late for that, it returns a violation.
 func (v *Validator) UnlessEnding(m wire.Message) (wire.Message, error) {
 	if v.progress.endSent.IsZero() {
 		return m, nil
@@ -365,8 +365,7 @@ func (v *Validator) clearGroups() {
 	}
 }
 
-// UnlessDrained returns m and err. If err is not nil, or if no rank is left on the node, it returns nil
-// for m.
+// UnlessDrained returns m and nil. If err is not nil, or if no rank is left on the node, it returns nil and err.
 func (v *Validator) UnlessDrained(m wire.Message, err error) (wire.Message, error) {
 	if err != nil || v.progress.drained == v.progress.groupsStarted {
 		return nil, err

@@ -34,9 +34,9 @@ func (o requestTable) expects(m wire.Message) bool {
 	return o[key] != nil
 }
 
-// takeReply removes the request to which m is the reply. It returns nil if that request was abandoned. If several
-// requests have the same key, a reply is taken as the reply to a request for which mpiexec still waits. But if their
-// key contains an ID, replies are matched to the requests in order.
+// takeReply removes the request to which m is the reply. It returns nil if mpiexec no longer waits for this reply.
+// If several requests have the same key, a reply goes first to a request for which mpiexec still waits. If the key
+// contains an ID, it goes first to a request for which mpiexec no longer waits.
 func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]
@@ -99,7 +99,7 @@ func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	return admitted, err
 }
 
-// RankRequests counts the requests of one kind, from ranks of a node, that have no reply yet. A feature
+// RankRequests counts the requests of one kind that a node's ranks have sent and that have no reply yet. A feature
 // keeps one for its own messages (StateOf).
 type RankRequests struct {
 	lastID     int

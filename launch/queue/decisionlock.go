@@ -61,8 +61,7 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 // RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
-// continueWithout allows the job to start without a queue, as the administrator permits (queueRequired =
-// false).
+// continueWithout lets the job start without a queue. The administrator has allowed this (queueRequired = false).
 func (q *Queue) continueWithout(name, reason string) {
 	q.host, q.ahead = nil, 0
 	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); the job starts without waiting in the queue", name, reason))
@@ -237,8 +236,9 @@ func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	return nil
 }
 
-// sendPings sends Pings to the queue host until Finish is called. It also does so during attempts to start, which may
-// take longer than the helper's PingTimeout. A stopped mpiexec sends no Pings. Its helper then removes the ticket.
+// sendPings sends Pings to the queue host until Finish is called. It also does so during attempts to start, which
+// may take longer than the helper's PingTimeout. A stopped mpiexec sends no Pings, and the queue host's helper
+// then removes its ticket.
 func (q *Queue) sendPings(n Host) {
 	if q.pinged[n] {
 		return

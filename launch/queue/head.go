@@ -15,9 +15,9 @@ import (
 
 /*
 A headObserver watches the head of the queue while its own request waits behind it (rule TRUST-18). A head
-whose ranks do not fit is never overtaken. If its ranks have fitted for a minute and it has not started,
-it does not want to start: an honest request starts within 12 seconds. A request could also block the
-queue by asking for more than can ever fit. Its ticket shows that.
+whose ranks do not fit now is not overtaken, unless they can never fit: such a request would block the queue
+forever. If its ranks have fitted for a minute and it has not started, it does not want to start: an honest
+request starts within 12 seconds.
 
 	observed on the head's nodes           decision
 	  its ranks can never fit              overtake that ticket

@@ -111,8 +111,8 @@ func (q *Queue) recount(ctx context.Context) error {
 	return nil
 }
 
-// noteElders adds requests to the elders of this request, which are the requests that have been waiting
-// longer. It adds those that come before this request in the queue of its own queue host.
+// noteElders records the elders of this request: the requests that have been waiting longer. These are the
+// requests that come before it in the queue of its own queue host.
 func (q *Queue) noteElders(ctx context.Context) error {
 	tickets, err := q.ticketsOf(ctx, q.host)
 	var own int64

@@ -134,8 +134,8 @@ func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []j
 	}
 }
 
-// connectSet connects to a set of nodes with one call of the dialer. As soon as the result for a node is known, it
-// calls note. The index that note receives is first for the first node of the set, first+1 for the second, and so on.
+// connectSet connects to a set of nodes with one call of the dialer. It calls note as soon as the result for a
+// node is known. note also receives the node's index in defs plus first.
 func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return
@@ -156,8 +156,8 @@ func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 	return h
 }
 
-// reportSkipped reports the unreachable candidates without which the job starts. If the job fails because
-// nodes are missing, the error names these candidates instead.
+// reportSkipped reports candidates that cannot be reached, if the job starts without them. If the job fails
+// because nodes are missing, the error names these candidates instead.
 func (r *reservation) reportSkipped() {
 	for _, failure := range foldFailures(r.connectFailures()) {
 		if errors.Is(failure, errNotThatMachine) {
@@ -191,8 +191,8 @@ func (r *reservation) connectFailures() (failed []job.Failure) {
 	return failed
 }
 
-// unreachedError returns the error of an attempt that needs unreachable hosts. If the request waits in the
-// queue, it waits until they can be reached.
+// unreachedError returns the error for a start that needs hosts that cannot be reached. If the request waits in
+// the queue, the error makes it wait until they can be reached.
 func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
 	if !r.queue.IsWaiting() {

@@ -124,8 +124,8 @@ func (w *SignalWatch) HandOver(handle func(syscall.Signal)) {
 	w.mu.Unlock()
 }
 
-// TakeBack stops the passing on of signals that HandOver has begun. It then calls unhandled, which returns the signals
-// that were passed on but not handled, and handles these signals itself.
+// TakeBack ends what HandOver has begun: signals are no longer passed on. It then calls unhandled, which returns
+// the signals that were passed on but not handled, and handles these signals itself.
 func (w *SignalWatch) TakeBack(unhandled func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
