@@ -28,13 +28,13 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		want  string
 	}{
 		{refused("not all ranks of the job run yet"), "run the command again in a few seconds"},
-		{refused("suspended: its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann continues the job"},
-		{refused("no reply from job j for 10s"), "try again later; if the mpiexec of the job is stopped or hangs, kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
+		{refused("the job is suspended, so its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann continues the job"},
+		{refused("the job did not reply within 10s"), "try again later; if the mpiexec of the job is stopped or hangs, kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
 		{refused("the mpiexec of the job is stopped (by ^Z or by a batch system)"), "continue mpiexec with fg in its shell, or kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
-		{refused("not allowed: job j is of ann"), "only root and the administrators of n1 may do this"},
+		{refused("you may not do this, because job j belongs to user ann"), "only root and the administrators of n1 may do this"},
 		{reserve.ControlResult{Node: "n1", StillHasClaim: true, Reply: job.ControlReply{Text: "job j reported that it has ended, but the job still uses CPUs on this host"}}, "as root, or as the user of the job, run: mpiexec --evict j@ann n1"},
 		{refused("already suspended"), ""},
-		{refused("cannot be moved: " + job.StartedWithoutText + "--restart"), "start the job with --it"},
+		{refused("the job cannot be moved: it was started without --restart"), "start the job with --it"},
 	} {
 		if got := controlRequestRemedy(ofMpiexec, "start the job with --it", test.asked, job.JobRef{Job: "j", User: "ann"}); got != test.want {
 			t.Errorf("%q: %q; want %q", test.asked.Reply.Text, got, test.want)

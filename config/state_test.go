@@ -40,9 +40,9 @@ func TestStateFaults(t *testing.T) {
 		"[drain]\nsince = 3\n":                        "f:2: since: 3 is not a time such as 2026-",
 		"[drain]\nsince = 2026-11-27\n":               "f:2: since: a date is not a time such as",
 		"[drain]\nsince = 0001-01-01T00:00:00Z\n":     "f:2: since: the year 1 is not between 1970 and 9998",
-		"[drain]\nreason = \"a\\nb\"\n":               `f:2: reason: the reason "a\nb" is not one line of text`,
+		"[drain]\nreason = \"a\\nb\"\n":               `f:2: reason: the reason "a\nb" must be one line of text`,
 		"drain = 3":                                   "f:1: drain: 3 is not a table; write [drain]",
-		"[allow]\n\nusers = [\"a b\"]\n":              `f:3: users: "a b" is no name of a user`,
+		"[allow]\n\nusers = [\"a b\"]\n":              `f:3: users: "a b" is not a valid user name`,
 		"[allow]\ngroups = []\n":                      "f:2: groups: the list of groups is empty",
 		"[allow]\nmaxproc = -1\n":                     "f:2: maxproc: -1 is not a number from 0 to 1000000",
 		"[allow]\nmaxproc = \"x\"\n":                  `f:2: maxproc: "x" is not a number`,
@@ -50,7 +50,7 @@ func TestStateFaults(t *testing.T) {
 		"[gang]\nslice = \"30s\"\nbefore = \"10s\"\n": "f:1: from: is missing",
 		"[gang]\nslice = \"1ms\"\nbefore = \"10s\"\nfrom = 2026-11-27T11:40:00Z\n": "f:2: slice: \"1ms\" is not a time from 1s to 1h0m0s",
 		"[slide]\n": `f:1: unknown key "slide"`,
-		"[allow]\nusers = [" + strings.Repeat("\"a\",", 65) + "]\n": "f:2: users: 65 users, at most 64 are allowed; use a group",
+		"[allow]\nusers = [" + strings.Repeat("\"a\",", 65) + "]\n": "f:2: users: the list has 65 users, but at most 64 are allowed; use a group",
 		"\x00":          "f:1: ",
 		"[allow]\na = ": "f:2: ",
 	} {
@@ -81,9 +81,9 @@ func TestStateRules(t *testing.T) {
 		{job.NodeSettings{Allow: job.Allow{Users: []string{"7", "bob"}}}, 7, ""},
 		{job.NodeSettings{Allow: job.Allow{Groups: []string{"chem"}}}, 7, "the host is reserved for other groups (state)"},
 		{job.NodeSettings{Drain: drain}, 5, "the host is reserved for other users (node)"},
-		{job.NodeSettings{Drain: drain}, 0, "is drained by root since 2026-11-27 11:40: disk"},
+		{job.NodeSettings{Drain: drain}, 0, "was drained by root on 2026-11-27 11:40: disk"},
 	} {
-		if got, drained := state(test.s).ForbidReason(test.uid, nil); got != test.want || drained != strings.HasPrefix(got, "is drained") {
+		if got, drained := state(test.s).ForbidReason(test.uid, nil); got != test.want || drained != strings.HasPrefix(got, "was drained") {
 			t.Errorf("%+v, uid %d: %q, %v, want %q", test.s, test.uid, got, drained, test.want)
 		}
 	}

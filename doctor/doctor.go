@@ -119,9 +119,9 @@ var remedies = map[string]string{
 	"unreachable":  "check that the host is switched on (ping, ip route) and that no firewall drops packets to its ssh port",
 	"refused":      "start sshd on the host, or set its port in the ssh configuration: Port N",
 	"busy":         "raise MaxStartups in sshd_config on the host, or lower --fanout",
-	"mismatch":     "to see the algorithms of sshd: ssh -vv HOST true; update the older of client and server",
+	"mismatch":     "update ssh or sshd, whichever is older; ssh -vv HOST true shows the algorithms that sshd offers",
 	"session":      "to see what the login shell does: ssh HOST /bin/sh -c true",
-	"lost":         "try again with -vv; the system log of the host has the reasons for which sshd ends connections",
+	"lost":         "try again with -vv, and read in the system log of the host why sshd ended the connection",
 	"config":       "correct that line, or use -launcher-exec ssh",
 	"missing":      "install the program on the host, or give its full path",
 }

@@ -57,8 +57,8 @@ var cases = []struct {
 	}, "failure node-file: runs no jobs, bad", "belongs to root"},
 	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "the host is reserved for other users (f)" }, "failure barred: the host is reserved for other users (f)", "do not use this host"},
 	{"drained", func(c *job.HostDiagnosis) {
-		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "is drained by root", true
-	}, "failure barred: is drained by root", "let root end the draining: mpijob undrain root@HOST"},
+		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "was drained by root", true
+	}, "failure barred: was drained by root", "let root end the draining: mpijob undrain root@HOST"},
 	{"a front end", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "the host runs no jobs (f)", true
 	}, "", ""},
@@ -245,7 +245,7 @@ Next: mpiexec
 	}
 }
 
-const wholeReport = `n[1-3]  4 cores with 8 threads, 64 GiB of memory, 32 GiB in /dev/shm, login in 0.12 to 0.50 s
+const wholeReport = `n[1-3]  4 cores with 8 threads, 64 GiB of memory, 32 GiB in /dev/shm, a login takes 0.12 to 0.50 s
 n4      cannot be used
 
 failure  n4: connect: refused

@@ -99,9 +99,9 @@ func (r hostRow) loginText() string {
 	case r.maxLogin == 0:
 		return ""
 	case from == to:
-		return ", login in " + to + " s"
+		return ", a login takes " + to + " s"
 	}
-	return ", login in " + from + " to " + to + " s"
+	return ", a login takes " + from + " to " + to + " s"
 }
 
 // describeHost returns a description of a host's properties, such as its CPUs.
@@ -125,7 +125,7 @@ func describeHost(c job.HostDiagnosis) string {
 	}
 	if c.Diagnosis.PMIOffer != "" {
 		offer, why, _ := strings.Cut(c.Diagnosis.PMIOffer, " ")
-		parts = append(parts, "the program gets PMI: "+job.PMIOffer(offer).Description()+" "+format.EscapeSentence(why))
+		parts = append(parts, "ranks of the program can use "+job.PMIOffer(offer).Description()+" "+format.EscapeSentence(why))
 	}
 	if c.Local {
 		parts = append(parts, "this machine")
@@ -134,7 +134,7 @@ func describeHost(c job.HostDiagnosis) string {
 		parts = append(parts, text.Count(jobs, "job")+" on it")
 	}
 	if most := c.Diagnosis.Rules.MaxRanks; c.Diagnosis.Rules.Forbidden == "" && most >= 0 && most < len(c.Probe.Topology.Cores) {
-		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (its administrator's maxproc)")
+		parts = append(parts, "at most "+text.Count(most, "rank")+" at a time (the administrator has set maxproc)")
 	}
 	if only := c.Ledger.Settings.Allow; only.Users != nil || only.Groups != nil {
 		only.MaxProcs = nil // named above

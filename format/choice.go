@@ -19,7 +19,7 @@ const maxListedSets = 12
 // choice.
 //
 //	class amd; regions main, not overflow (for jobs of more than 32 CPUs)
-//	node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
+//	node set ONEOF:FEATURE (from --node-set), chosen by BESTFIT for 16 ranks
 //	  switchA  4 nodes  28 ranks fit
 //	  switchB  3 nodes  9 ranks fit   too small
 //	  switchC  2 nodes  16 ranks fit  <- chosen
@@ -50,7 +50,7 @@ func NodeChoice(v JobView) string {
 		fmt.Fprintln(&b, strings.Join(heads, "; "))
 	}
 	if c.NodeSet != nil {
-		fmt.Fprintf(&b, "node set %s of %s, %s, for %s\n%s", EscapeSentence(c.NodeSet.Request), c.NodeSet.From, c.NodeSet.Priority, text.Count(v.Plan.Size, "rank"), formatSets(c))
+		fmt.Fprintf(&b, "node set %s (from %s), chosen by %s for %s\n%s", EscapeSentence(c.NodeSet.Request), c.NodeSet.From, c.NodeSet.Priority, text.Count(v.Plan.Size, "rank"), formatSets(c))
 	}
 	b.WriteString(formatChosenNodes(v))
 	return b.String()
@@ -116,7 +116,7 @@ func formatSets(c *job.NodeChoice) string {
 		lines += fmt.Sprintf("  and %s\n", text.Count(others, "other set"))
 	}
 	if c.NodeSet.WithoutSet {
-		lines += "  no set is used: it is optional\n"
+		lines += "  the job uses no node set, because the request is optional\n"
 	}
 	return lines
 }

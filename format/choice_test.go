@@ -21,7 +21,7 @@ func TestChoice(t *testing.T) {
 		Sets:   []job.ConsideredSet{{Name: "switchA", Nodes: 4, Capacity: 28, Fits: true}, {Name: "switchB", Nodes: 3, Capacity: 9}, {Name: "switchC", Nodes: 2, Capacity: 16, Fits: true}},
 		Chosen: []string{"switchC"}}}
 	want := `class amd; regions main, not overflow (it is for jobs of more than 32 CPUs)
-node set ONEOF:FEATURE of --node-set, BESTFIT, for 16 ranks
+node set ONEOF:FEATURE (from --node-set), chosen by BESTFIT for 16 ranks
   switchA  4 nodes  28 ranks fit
   switchB  3 nodes  9 ranks fit   too small
   switchC  2 nodes  16 ranks fit  <- chosen

@@ -148,7 +148,7 @@ func formatApps(v JobView) string {
 			need += " by " + app.CPUsPerRankOrigin
 		}
 		if app.AllCPUs {
-			need = "with equal parts of all free CPUs"
+			need = "an equal part of all free CPUs each"
 		}
 		if app.GPUs > 0 {
 			need += ", " + text.Count(app.GPUs, "GPU") + " each"
@@ -196,7 +196,7 @@ func formatVariables(v JobView) string {
 	var b strings.Builder
 	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
 	if copied > 0 {
-		fmt.Fprintf(&b, "%d passed on from this environment\n", copied)
+		fmt.Fprintf(&b, "copied from this environment: %d\n", copied)
 	}
 	addEnv := func(prefix string, env job.Env, own []string) {
 		for _, assignment := range own {
@@ -215,7 +215,7 @@ func formatVariables(v JobView) string {
 		}
 		own, copied := ownAssignments(slices.Concat(app.Env.Set, app.DefaultEnv), v.Environ)
 		if copied > 0 {
-			fmt.Fprintf(&b, "%s%d passed on from this environment\n", prefix, copied)
+			fmt.Fprintf(&b, "%scopied from this environment: %d\n", prefix, copied)
 		}
 		addEnv(prefix, app.Env, own)
 	}

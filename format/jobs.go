@@ -445,9 +445,9 @@ func (w queueRow) widthText() string { return cmp.Or(numberUnlessZero(w.Ranks), 
 func (w queueRow) delayText() string {
 	switch {
 	case !w.SetDelayEnd.IsZero():
-		return fmt.Sprintf("(for a node set until %s) ", w.SetDelayEnd.Format(time.TimeOnly))
+		return fmt.Sprintf("(waits until %s for a better node set) ", w.SetDelayEnd.Format(time.TimeOnly))
 	case w.MaxSetDelay > 0:
-		return fmt.Sprintf("(at the head for a node set up to %d s) ", w.MaxSetDelay)
+		return fmt.Sprintf("(may wait %d s for a better node set when it is first) ", w.MaxSetDelay)
 	}
 	return ""
 }
@@ -564,7 +564,7 @@ func formatGPUAddresses(gpus []string) string {
 func (j *liveJob) extraText() string {
 	text := ""
 	if j.Exclusive {
-		text += ", no other job on its nodes"
+		text += ", alone on its nodes"
 	}
 	if j.Class != "" {
 		text += ", class " + EscapeField(j.Class)

@@ -289,7 +289,7 @@ func TestManyGangsOnACPU(t *testing.T) {
 		t.Errorf("the list of 4096 gangs on 64 CPUs took %v", took)
 	}
 	status, _ := l.FormatStatus(job.JobRef{Job: "j7"})
-	if want := "gang     party 7 of 16, runs 6 % of the time in slices of 1s, shares CPUs with 30 jobs: j0 j1 j10 j11 and 26 more\n"; !strings.Contains(status, want) {
+	if want := "gang     the job is party 7 of 16; it runs 6 % of the time, in slices of 1s, and shares CPUs with 30 jobs: j0 j1 j10 j11 and 26 more\n"; !strings.Contains(status, want) {
 		t.Errorf("no %q in\n%s", want, status)
 	}
 }
@@ -360,7 +360,7 @@ func TestFormatSettings(t *testing.T) {
 	}
 	l := NewLedger([]job.LedgerListing{page("n1", job.NodeSettings{Drain: drain}), page("n2", job.NodeSettings{}),
 		page("n3", job.NodeSettings{Drain: drain, Allow: job.Allow{Users: []string{"alice"}, MaxProcs: &most}})}, time.Now())
-	want := "no jobs\nn[1,3] is drained by root since 2026-11-27 11:40: a\\x1bb\nn3 runs jobs only of users alice, at most 2 processes at a time (mpijob allow)\n"
+	want := "no jobs\nn[1,3] was drained by root on 2026-11-27 11:40: a\\x1bb\nn3 runs only jobs of users alice, and at most 2 processes at a time (set by mpijob allow)\n"
 	if got := l.FormatJobs(); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}

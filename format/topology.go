@@ -240,7 +240,7 @@ func (a coreArea) formatCaches(level string, cacheOf func(pin.CoreLocation) int)
 	case even && len(first) == 1:
 		return level + " for each core"
 	case even:
-		return fmt.Sprintf("%s %s of %d cores each", level, foldNumbers(numbers), len(first))
+		return fmt.Sprintf("%s %s, each shared by %d cores", level, foldNumbers(numbers), len(first))
 	}
 	return fmt.Sprintf("%s of cores %s", level, strings.Join(lists, " | "))
 }

@@ -39,7 +39,7 @@ func (g *Group) openRendezvous() (refused *rank.Error) {
 	}
 	reserved, port, err := reservePort(host)
 	if err != nil {
-		return rank.InternalError(fmt.Sprintf("cannot reserve a port at which the ranks find each other: %v", err), "check ulimit -n on that host")
+		return rank.InternalError(fmt.Sprintf("cannot reserve the port at which rank 0 listens for the other ranks: %v", err), "check ulimit -n on that host")
 	}
 	g.rendezvousSocket, g.rendezvous = reserved, net.JoinHostPort(host, strconv.Itoa(port))
 	return nil

@@ -75,7 +75,7 @@ func (s *Session) beginJob(m *wire.Prepare) {
 	s.countDenials(false)
 	if !s.leadSessions {
 		by := s.sys.sessionBatchSystem()
-		s.log.inform("ranks stay in the session of their parent process, by which %s finds them (%s)", by.Title, by.Variable)
+		s.log.inform("ranks stay in the session of their parent process, because %s finds the ranks by this session (%s)", by.Title, by.Variable)
 	}
 	rank.WithoutBounded(m.Process.SoftLimits, m.Process.KernelLimits).SetInherited(func(text string) { s.log.inform("%s", text) })
 	if m.Process.Umask >= 0 {

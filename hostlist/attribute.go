@@ -183,9 +183,9 @@ func (c *cursor) readNumber(start, end int, word, noun string, limit int) (int, 
 	n, err := strconv.Atoi(word)
 	switch {
 	case err != nil || n > limit:
-		return 0, c.errorAt(start, end, "%s %s is too large; at most %d", noun, word, limit)
+		return 0, c.errorAt(start, end, "%s %s is too large; the maximum is %d", noun, word, limit)
 	case n == 0:
-		return 0, c.errorAt(start, end, "%s 0 is too small; at least 1", noun)
+		return 0, c.errorAt(start, end, "%s 0 is too small; the minimum is 1", noun)
 	}
 	return n, nil
 }

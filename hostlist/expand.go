@@ -34,7 +34,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 				open = len(word)
 			}
 			if open > maxName {
-				return nil, c.errorAt(start, end, "the name is too long; at most %d letters", maxName)
+				return nil, c.errorAt(start, end, "the name is too long; the maximum is %d letters", maxName)
 			}
 			if at, bad := badLetter(word[:open]); bad != "" {
 				return nil, c.errorAt(pos+at, pos+at+len(bad), "%q cannot be part of a host name", bad)
@@ -54,7 +54,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 			return nil, err
 		}
 		if len(names)*len(choices) > maxEntry {
-			return nil, c.errorAt(start, end, "more than %d names", maxEntry)
+			return nil, c.errorAt(start, end, "the expression has more than %d names", maxEntry)
 		}
 		names = text.Product(names, choices)
 		pos += size + 1
@@ -63,7 +63,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 		return nil, c.errorAt(start, end, "a host name cannot begin with a dash")
 	}
 	if len(names[len(names)-1]) > maxName {
-		return nil, c.errorAt(start, end, "the name is too long; at most %d letters", maxName)
+		return nil, c.errorAt(start, end, "the name is too long; the maximum is %d letters", maxName)
 	}
 	return names, nil
 }
@@ -79,7 +79,7 @@ func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 			return nil, err
 		}
 		if len(all)+len(choices) > maxEntry {
-			return nil, c.errorAt(start, end, "more than %d names", maxEntry)
+			return nil, c.errorAt(start, end, "the expression has more than %d names", maxEntry)
 		}
 		all = append(all, choices...)
 		start = end + 1

@@ -86,7 +86,7 @@ func parse(c cursor, limit int) ([]Entry, error) {
 	p := &parser{maxNames: limit}
 	p.parseHosts(c)
 	if len(p.entries) == 0 && p.isEmpty() {
-		p.addError(errors.New(c.file + ": no host given"))
+		p.addError(errors.New(c.file + ": the list contains no host"))
 	}
 	return p.result()
 }
@@ -103,7 +103,7 @@ func ReadFile(name string, open func(name string) (io.ReadCloser, error), check 
 	}
 	p.parseFile(name, text, []string{filepath.Clean(name)})
 	if p.isEmpty() && !hasHost(p.entries) {
-		p.addError(errors.New("no hosts in " + name))
+		p.addError(errors.New("the host file contains no hosts: " + name))
 	}
 	return p.result()
 }
@@ -174,7 +174,7 @@ func (p *parser) parseInclude(c cursor, end int, name string) {
 	}
 	p.includes++
 	if len(c.chain) > maxDepth || p.includes > maxIncludes {
-		p.addError(c.errorAt(c.pos, end, "too many included files; at most %d, %d deep", maxIncludes, maxDepth))
+		p.addError(c.errorAt(c.pos, end, "too many files are included; at most %d are allowed, and at most %d inside one another", maxIncludes, maxDepth))
 		return
 	}
 	text, err := p.readFile(name)

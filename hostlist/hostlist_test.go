@@ -339,7 +339,7 @@ func TestBounds(t *testing.T) {
 		files[fmt.Sprint(i)] = strings.Repeat(fmt.Sprintf("!include %d\n", i+1), 10)
 	}
 	files["12"] = "a\n"
-	if _, err := ReadFile("F", openMap(files), nil); err == nil || !strings.Contains(err.Error(), "too many included files") {
+	if _, err := ReadFile("F", openMap(files), nil); err == nil || !strings.Contains(err.Error(), "too many files are included") {
 		t.Errorf("ten to the twelfth includes: %.200v", err)
 	}
 	list := strings.Repeat("n[1-65536],", 1000) + "a"

@@ -38,7 +38,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	for i, h := range hosts {
 		all[i] = h.Entry
 		if h.MaxSlots != 0 && h.MaxSlots < h.Slots {
-			errs.addError(h.maxSlotsEntry.orElse(h.firstMention).errorAt("the slot limit %d is below the %d slots", h.MaxSlots, h.Slots))
+			errs.addError(h.maxSlotsEntry.orElse(h.firstMention).errorAt("the host has %d slots, but its slot limit is %d", h.Slots, h.MaxSlots))
 		}
 	}
 	if len(all) == 0 && len(entries) > 0 {
@@ -104,9 +104,9 @@ func (h *joinedHost) addMention(e Entry) error {
 	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
 	switch {
 	case counted && !hadCount:
-		return e.errorAt("host %q has a slot count here but none %s; give it in both places or in none", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has a slot count here, but none %s; give the slot count in both places or in neither", e.Label(), seenFrom(h.firstMention, e))
 	case hadCount && !counted:
-		return e.errorAt("host %q has no slot count here but one %s; give it in both places or in none", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has no slot count here, but one %s; give the slot count in both places or in neither", e.Label(), seenFrom(h.firstMention, e))
 	case counted:
 		h.Slots += e.Slots
 	default:
@@ -165,9 +165,9 @@ func (h *joinedHost) setOnce(e Entry, noun string, field *string, value string) 
 	return nil
 }
 
-func (h *joinedHost) conflictError(e Entry, noun, newValue, oldValue string) error {
-	return e.errorAt("host %q has %s=%s here and %s=%s %s; to use the host as two nodes, add alias=",
-		e.Label(), noun, newValue, noun, oldValue, seenFrom(h.firstMention, e))
+func (h *joinedHost) conflictError(e Entry, key, newValue, oldValue string) error {
+	return e.errorAt("host %q has %s=%s here, but %s=%s %s; to use the host as two nodes, add alias=NAME",
+		e.Label(), key, newValue, key, oldValue, seenFrom(h.firstMention, e))
 }
 
 // seenFrom returns the position of e for a message about another entry, reader. It leaves out the file name if both

@@ -59,7 +59,7 @@ func ReadRanks(name string, open func(name string) (io.ReadCloser, error), check
 		}
 	}
 	if r.isEmpty() && len(r.lines) == 0 {
-		r.addError(errors.New("no ranks in " + name))
+		r.addError(errors.New("the rank file contains no ranks: " + name))
 	}
 	return r.lines, r.asError()
 }
@@ -92,17 +92,17 @@ func (r *rankReader) readRankLine(c *cursor) (RankLine, error) {
 	return l, r.readSlotList(c, &l)
 }
 
-// readKeyword reads one of the given words. It ignores case and returns an error if another word follows.
-func (c *cursor) readKeyword(words ...string) error {
+// readKeyword reads one of the given keywords. It ignores case and returns an error if another word follows.
+func (c *cursor) readKeyword(keywords ...string) error {
 	c.skipBlanks()
 	from := c.pos
 	word := c.readWord()
-	for _, w := range words {
+	for _, w := range keywords {
 		if strings.EqualFold(w, word) {
 			return nil
 		}
 	}
-	return c.errorAt(from, max(c.pos, from+1), `%q where %q should be: a line is "rank N=HOST slot=SLOTS"`, word, words[0])
+	return c.errorAt(from, max(c.pos, from+1), `the line has %q instead of %q; write "rank N=HOST slot=SLOTS"`, word, keywords[0])
 }
 
 // readRanks reads "N =" or "N-M =" and stores the ranks in l.
@@ -126,7 +126,7 @@ func (r *rankReader) readRanks(c *cursor, l *RankLine) error {
 	}
 	for rank := l.First; rank <= l.Last; rank++ {
 		if line, twice := r.lineOfRank[rank]; twice {
-			return c.errorAt(from, c.pos, "rank %d is also placed at line %d", rank, line)
+			return c.errorAt(from, c.pos, "rank %d is listed twice, here and in line %d", rank, line)
 		}
 		r.lineOfRank[rank] = c.line
 	}
@@ -142,7 +142,7 @@ func (c *cursor) readRank(start int, word string) (int, error) {
 	case !allDigits(word):
 		return 0, c.errorAt(start, start+len(word), "%q is not the number of a rank", word)
 	case err != nil || n > maxRank:
-		return 0, c.errorAt(start, start+len(word), "rank %s is too large; at most %d", word, maxRank)
+		return 0, c.errorAt(start, start+len(word), "rank %s is too large; the maximum is %d", word, maxRank)
 	}
 	return n, nil
 }
@@ -155,7 +155,7 @@ func (c *cursor) readRankHost(l *RankLine) error {
 	if count, relative := strings.CutPrefix(strings.ToLower(word), "+n"); relative {
 		n, err := strconv.Atoi(count)
 		if !allDigits(count) || err != nil || n > maxNames {
-			return c.errorAt(from, c.pos, "%q is not +n and a number", word)
+			return c.errorAt(from, c.pos, "%q is not valid here; write +n and a number", word)
 		}
 		at := c.errorAt(from, c.pos, "")
 		l.Index, l.Host = n, Entry{File: c.file, Line: c.line, Col: at.Col, text: c.text, width: at.Width}

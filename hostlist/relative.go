@@ -33,7 +33,7 @@ func (c *cursor) readRelativeName(m *hostExpr, start, limit int) (int, error) {
 	}
 	m.names = []string{word}
 	if _, _, ok := parseRelativeName(word); !ok {
-		return 0, c.errorAt(start, end, "%q is neither +n and a number nor +e", c.text[start:end])
+		return 0, c.errorAt(start, end, "%q is not valid; write +n and a number, or +e", c.text[start:end])
 	}
 	return end, nil
 }
@@ -99,7 +99,7 @@ func (e Entry) resolveRelative(allocation []Entry, usedHosts map[string]bool) ([
 	}
 	empty := slices.DeleteFunc(slices.Clone(allocation), func(a Entry) bool { return usedHosts[nameKey(a.Label())] })
 	if len(empty) < max(count, 1) {
-		return nil, e.errorAt("%q: %d of the %d nodes of the allocation are empty", e.Host, len(empty), n)
+		return nil, e.errorAt("%q asks for too many empty nodes: %d of the %d nodes of the allocation are empty", e.Host, len(empty), n)
 	}
 	if count > 0 {
 		empty = empty[:count]

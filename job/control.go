@@ -120,13 +120,15 @@ func (s NodeRankState) Truncated() NodeRankState {
 // Certain replies begin with these texts. The mpiexec that has sent the request recognizes them and prints advice.
 const (
 	LauncherStoppedText = "the mpiexec of the job is stopped"
-	SuspendedText       = "suspended: " // the job is suspended and cannot carry out the request
-	CannotSaveText      = SuspendedText + "its ranks cannot write a checkpoint"
-	NotAllowedText      = "not allowed: "
-	NoAnswerText        = "no reply from job "
-	StartedWithoutText  = "it was started without " // options that a request needs
+	SuspendedText       = "the job is suspended" // and cannot carry out the request
+	CannotSaveText      = SuspendedText + ", so its ranks cannot write a checkpoint"
+	NotAllowedText      = "you may not do this"
+	NoAnswerText        = "the job did not reply"
 	StartingText        = "not all ranks of the job run yet"
 )
+
+// StartedWithoutText is in the middle of replies. The options that the request needs follow it.
+const StartedWithoutText = "it was started without"
 
 // A Hold is a reason to keep a job's ranks stopped. The ranks run only while there is no Hold (survive.md SV-28).
 type Hold string

@@ -66,7 +66,7 @@ func (s SliceSetting) Text() string {
 	if s.Length == 0 {
 		return ""
 	}
-	return fmt.Sprintf("has slices of %v for gangs from %s on (mpijob gang)", s.Length, s.From.Format("2006-01-02 15:04:05"))
+	return fmt.Sprintf("runs gangs in slices of %v from %s onwards (set by mpijob gang)", s.Length, s.From.Format("2006-01-02 15:04:05"))
 }
 
 // These are the maximum sizes of texts and lists in NodeSettings.
@@ -82,7 +82,7 @@ func (s NodeSettings) IsDrained() bool { return !s.Drain.Since.IsZero() }
 
 // Text returns the reason why a drained node starts no ranks. It is meant to follow the node's name in a message.
 func (d Drain) Text() string {
-	words := "is drained by root since " + d.Since.Format("2006-01-02 15:04")
+	words := "was drained by root on " + d.Since.Format("2006-01-02 15:04")
 	if d.Reason != "" {
 		words += ": " + d.Reason
 	}
@@ -92,23 +92,23 @@ func (d Drain) Text() string {
 // Text returns a phrase that says which ranks a node may start. It is meant to follow the node's name in a message. It
 // is "" if the node may start all ranks.
 func (a Allow) Text() string {
-	var who, parts []string
+	var who []string
 	if a.Users != nil {
 		who = append(who, "users "+strings.Join(a.Users, ", "))
 	}
 	if a.Groups != nil {
 		who = append(who, "groups "+strings.Join(a.Groups, ", "))
 	}
-	if who != nil {
-		parts = append(parts, "jobs only of "+strings.Join(who, " in "))
-	}
-	if a.MaxProcs != nil {
-		parts = append(parts, "at most "+text.Count(*a.MaxProcs, "process")+" at a time")
-	}
-	if parts == nil {
+	switch names := strings.Join(who, " in "); {
+	case who == nil && a.MaxProcs == nil:
 		return ""
+	case a.MaxProcs == nil:
+		return fmt.Sprintf("runs only jobs of %s (set by mpijob allow)", names)
+	case who == nil:
+		return fmt.Sprintf("runs at most %s at a time (set by mpijob allow)", text.Count(*a.MaxProcs, "process"))
+	default:
+		return fmt.Sprintf("runs only jobs of %s, and at most %s at a time (set by mpijob allow)", names, text.Count(*a.MaxProcs, "process"))
 	}
-	return "runs " + strings.Join(parts, ", ") + " (mpijob allow)"
 }
 
 // Lines returns a phrase for each setting that is in effect. Each phrase is meant to follow the node's name in a
@@ -130,9 +130,9 @@ func (s NodeSettings) Lines() (lines []string) {
 func CheckReason(reason string) error {
 	switch {
 	case len(reason) > MaxReason:
-		return fmt.Errorf("the reason has %d bytes, at most %d are allowed", len(reason), MaxReason)
+		return fmt.Errorf("the reason has %d bytes, but at most %d are allowed", len(reason), MaxReason)
 	case !isLine(reason):
-		return fmt.Errorf("the reason %q is not one line of text", reason)
+		return fmt.Errorf("the reason %q must be one line of text", reason)
 	}
 	return nil
 }
@@ -144,11 +144,11 @@ func CheckMembers(kind string, names []string) error {
 	case names != nil && len(names) == 0:
 		return fmt.Errorf("the list of %ss is empty", kind)
 	case len(names) > MaxMembers:
-		return fmt.Errorf("%s, at most %d are allowed; use a group", text.Count(len(names), kind), MaxMembers)
+		return fmt.Errorf("the list has %d %ss, but at most %d are allowed; use a group", len(names), kind, MaxMembers)
 	}
 	for _, name := range names {
 		if name == "" || len(name) > MaxMemberName || !isLine(name) || strings.ContainsAny(name, " ,=") {
-			return fmt.Errorf("%q is no name of a %s", name, kind)
+			return fmt.Errorf("%q is not a valid %s name", name, kind)
 		}
 	}
 	return nil

@@ -262,10 +262,10 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 	last, nodes := l.attempts[len(l.attempts)-1], p.Names()
 	was := "was " + hostlist.FoldList(last.Nodes)
 	if wanted := l.attempts[0].Size; p.Size < wanted {
-		was = fmt.Sprintf("there was no place for %d ranks", wanted)
+		was = fmt.Sprintf("there were not enough free hosts for all %d ranks", wanted)
 	}
 	if back := slices.DeleteFunc(slices.Clone(last.Lost), func(name string) bool { return !slices.Contains(nodes, name) }); len(back) > 0 {
-		was += "; used again after they were lost: " + hostlist.Fold(back)
+		was += "; these hosts were lost before: " + hostlist.Fold(back)
 	}
 	l.env.Report(fmt.Sprintf("attempt %d: %s on %s (%s)", len(l.attempts), text.Count(p.Size, "rank"), hostlist.FoldList(nodes), was))
 	if l.stdinRead.Load() {
@@ -314,13 +314,14 @@ func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, 
 	}
 	where := hostlist.FoldList(lostNodes)
 	if l.request.Restart.MaxFence == 0 {
-		l.env.Report(fmt.Sprintf("ranks of the previous attempt may still run on %s; mpiexec does not wait for them (--restart-fence no)", where))
+		l.env.Report(fmt.Sprintf("ranks of the previous attempt may still run on %s; mpiexec does not wait until they have ended (--restart-fence no)", where))
 		return nil
 	}
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
 	l.report(job.AttemptEvent{Event: "fence", Lost: lostNodes, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
 	timer := time.AfterFunc(lostNodesReportDelay, func() {
-		l.env.Report(fmt.Sprintf("before the restart, waiting until no process of the job can be left on %s (at most %s)", where, text.FormatDuration(until.Sub(began))))
+		longest := text.FormatDuration(until.Sub(began))
+		l.env.Report(fmt.Sprintf("mpiexec waits before the restart, for at most %s, until all processes of the job on %s have ended", longest, where))
 	})
 	defer timer.Stop()
 	for dirty := lostNodes; time.Now().Before(until); {
@@ -370,7 +371,7 @@ func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, conte
 		return context.WithCancel(ctx)
 	}
 	return l.env.StopTimes.Within(ctx, time.Until(l.jobStart().Add(limit)), &usererr.Error{
-		Text: fmt.Sprintf("the job ran longer than -timeout %v, while no rank ran between two attempts", limit), Code: job.ExitTimeout})
+		Text: fmt.Sprintf("the time limit of the job (-timeout %v) passed between two attempts, while no rank ran", limit), Code: job.ExitTimeout})
 }
 
 // sleep waits for the duration d. It returns an error early if the job ends.

@@ -47,7 +47,7 @@ func twoLibraries(pmi, pmix waitingRank, apps int) supervise.Failure {
 	case pmi.app != pmix.app:
 		hint = fmt.Sprintf("start two jobs, one for %s and one for %s, or build both with the same MPI library", pmi.program, pmix.program)
 	case pmi.host != pmix.host:
-		hint = fmt.Sprintf("all hosts need the same MPI library: the library on %s uses PMI, the library on %s uses PMIx", pmi.host, pmix.host)
+		hint = fmt.Sprintf("all hosts need the same MPI library: the library on %s uses PMI, but the library on %s uses PMIx", pmi.host, pmix.host)
 	}
 	return supervise.Failure{Kind: supervise.PMIBarrierBroken, Hint: hint,
 		Text: fmt.Sprintf("%s uses PMI, as MPICH does, and %s uses PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD", name(pmi), name(pmix))}

@@ -23,7 +23,7 @@ func TestTwoLibraries(t *testing.T) {
 			"start two jobs, one for ./a and one for ./b, or build both with the same MPI library"},
 		{"two hosts", on("rank 1 on n2", "n2", 0, "./a"), on("rank 0 on n1", "n1", 0, "./a"), 1,
 			"rank 1 on n2 (./a) uses PMI, as MPICH does, and rank 0 on n1 (./a) uses PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD",
-			"all hosts need the same MPI library: the library on n2 uses PMI, the library on n1 uses PMIx"},
+			"all hosts need the same MPI library: the library on n2 uses PMI, but the library on n1 uses PMIx"},
 		{"one script on one host", on("rank 1 on n1", "n1", 1, "./run"), on("rank 2 on n1", "n1", 1, "./run"), 3,
 			"rank 1 on n1 (app context 2: ./run) uses PMI, as MPICH does, and rank 2 on n1 (app context 2: ./run) uses PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD",
 			"build all programs that ./run starts with the same MPI library"},

@@ -221,7 +221,7 @@ func (h *HeldClaim) DupFile() (fd int, err error) {
 // because readers ignore it otherwise.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
-		return fmt.Errorf("uid %[2]d may not make a claim for uid %[1]d: %[3]w", uid, os.Geteuid(), unix.EPERM)
+		return fmt.Errorf("a process of uid %d cannot make a claim for uid %d: %w", os.Geteuid(), uid, unix.EPERM)
 	}
 	return nil
 }

@@ -43,8 +43,8 @@ func (s entry) path() string { return s.name + "/" + s.base }
 func (s entry) sameFile(t entry) bool { return s.file == t.file && s.createdAt == t.createdAt }
 
 var (
-	errUnlocked = errors.New("not locked by any process")
-	errForeign  = errors.New("not an entry of a ledger")
+	errUnlocked = errors.New("no process has locked the file")
+	errForeign  = errors.New("the file is not an entry of a ledger")
 )
 
 // A reader reads the entries of all users once. It enforces the limits of rules TRUST-13 to TRUST-15.
@@ -178,7 +178,7 @@ func (l *reader) noteName(path string) {
 	}
 }
 
-var errUserLimit = errors.New("more than a user may have")
+var errUserLimit = errors.New("the user has too many files")
 
 // readEntry opens a file in a user directory, checks whether it is valid, and reads it. It follows no symbolic link,
 // does not block on a FIFO, and creates no file. If the error is errUnlocked, the returned entry identifies a

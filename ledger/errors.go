@@ -21,7 +21,7 @@ func (e *UnusableError) Unwrap() error { return e.Err }
 
 // Hint returns what an administrator can do to make the ledger usable.
 func (e *UnusableError) Hint() string {
-	return "needs a local directory that belongs to root and has mode 1777; set ledger in the cluster file"
+	return "in the cluster file, set ledger to a local directory that belongs to root and has mode 1777"
 }
 
 // A LimitError is returned if some entries were not read because there are too many (rules TRUST-13, TRUST-14). The
@@ -47,13 +47,13 @@ type LockTimeoutError struct {
 	Err  error
 }
 
-var errHeldTooLong = errors.New("held too long")
+var errHeldTooLong = errors.New("another request has held the lock for too long")
 
 func (e *LockTimeoutError) Error() string {
 	if e.User == "" {
-		return fmt.Sprintf("the decision lock of the queue: %v", e.Err)
+		return fmt.Sprintf("cannot get the decision lock of the queue: %v", e.Err)
 	}
-	return fmt.Sprintf("the decision lock of the queue: %v by %s", e.Err, theUser(e.User))
+	return fmt.Sprintf("%s has held the decision lock of the queue for too long", theUser(e.User))
 }
 
 func (e *LockTimeoutError) Unwrap() error { return e.Err }

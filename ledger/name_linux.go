@@ -195,7 +195,7 @@ func (d *Dir) lockNames(ctx context.Context) (unlock func(), err error) {
 				unix.Close(dir)
 			}), nil
 		case err == nil && time.Now().After(deadline):
-			err = fmt.Errorf("another process publishes a name and has not ended that for %v", namesLockWait)
+			err = fmt.Errorf("another process has locked the published names for more than %v", namesLockWait)
 		}
 		if err == nil {
 			err = sleep(ctx, pause)

@@ -107,7 +107,7 @@ type replyStacks job.StackReport
 
 func (s *replyStacks) UnmarshalJSON(text []byte) error {
 	if len(text) > maxStacksText {
-		return errors.New("stacks that are too long")
+		return errors.New("the stacks in the reply are too long")
 	}
 	var r job.StackReport
 	if err := json.Unmarshal(text, &r); err != nil {
@@ -218,7 +218,7 @@ func decodeName(file string, owner int, text []byte) (Name, error) {
 		return Name{}, err
 	}
 	if random, is := strings.CutPrefix(file, nameFilePrefix(n.Name.Name)); !is {
-		return Name{}, errors.New("is the file of another name")
+		return Name{}, errors.New("the file belongs to another name")
 	} else if err := checkRandom(random); err != nil {
 		return Name{}, err
 	}
@@ -243,7 +243,7 @@ func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (f
 		return err
 	}
 	if file, uid := nameAndOwner(); file != name || uid != owner {
-		return fmt.Errorf("the file names itself %q of uid %d, but it belongs to uid %d", file, uid, owner)
+		return fmt.Errorf("the contents are those of file %q of uid %d, but uid %d owns the file", file, uid, owner)
 	}
 	return nil
 }
@@ -316,7 +316,7 @@ func checkTicket(t Ticket) error {
 // a node with the given number of CPUs cannot have such a claim, or if the claim contains a CPU or GPU twice.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
-		return fmt.Errorf("the claim is impossible: it has %d ranks in %d bytes", n, size)
+		return fmt.Errorf("the claim is invalid: a claim of %d ranks cannot have %d bytes", n, size)
 	}
 	seen, gpus := make(map[int]bool, len(c.Ranks)), make(map[string]bool)
 	for _, rank := range c.Ranks {

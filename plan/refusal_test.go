@@ -144,7 +144,7 @@ func TestUndrainHint(t *testing.T) {
 		req, snap := requestFor(job.Request{Apps: []job.App{{N: 99}}}, cluster("a:2 b:2 c:2 d:2 e:2 f:2 g:2"))
 		for i := range snap.Nodes {
 			if n := &snap.Nodes[i]; strings.Contains(drained, n.Name) {
-				n.ClosedWhy, n.Drained = "is drained by root", true
+				n.ClosedWhy, n.Drained = "was drained by root", true
 			} else if n.Name == "g" {
 				n.ClosedWhy = "is the host is reserved for other users"
 			}

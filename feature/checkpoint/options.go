@@ -23,8 +23,8 @@ type Options struct {
 	Command   string            `name:"--ckpt-cmd" after:"ckpt-signal" excludes:"ckpt-signal" takes:"any" arg:"CMD" topic:"" under:"Life cycle" help:"shell command that requests a checkpoint; mpiexec runs it"`
 	Every     option.Seconds    `name:"--ckpt-every" after:"ckpt-cmd" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint every TIME"`
 	BeforeEnd option.Seconds    `name:"--ckpt-before" after:"ckpt-every" arg:"TIME" topic:"" under:"Life cycle" help:"request a checkpoint TIME before the job must end"`
-	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"file that is new when a checkpoint is complete"`
-	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"longest wait for a checkpoint"`
+	DoneFile  string            `name:"--ckpt-done" after:"ckpt-before" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" arg:"FILE" topic:"" under:"Life cycle" help:"file that the program writes when a checkpoint is complete"`
+	Grace     option.Seconds    `name:"--ckpt-grace" after:"ckpt-done" default:"5min" arg:"TIME" topic:"" under:"Life cycle" help:"wait at most TIME for a checkpoint"`
 	Required  bool              `name:"--ckpt-required" after:"ckpt-grace" needs:"ckpt-signal ckpt-cmd ckpt-every ckpt-before" topic:"" under:"Life cycle" help:"refuse --migrate if its checkpoint fails"`
 	Dir       string            `name:"--ckpt-dir" after:"ckpt-required" env:"-" arg:"DIR" topic:"" under:"Life cycle" help:"folder for checkpoints; mpiexec creates it"`
 }
@@ -41,8 +41,9 @@ const texts = `
   checkpoint counts as complete only if all ranks exit with 0 or 85.
 
 --ckpt-signal
-  mpiexec sends the signal to the process groups of the ranks; with --signal-leader-only it sends the signal
-  only to the ranks. The program must handle the signal: a program that does not handle it is killed.
+  mpiexec sends the signal to each rank and to all processes in the process group of the rank. With
+  --signal-leader-only, it sends the signal only to the rank itself. The program must handle the signal; if it
+  does not, the signal kills it.
   mpiexec sends the signal only at the requested times, or when a user requests a checkpoint. Ranks find the
   number of the signal in MPIEXEC_CKPT_SIGNAL.
 
@@ -77,7 +78,7 @@ func (*Commands) Fields(*wire.Codec) {}
 
 func init() {
 	option.Register[Options](texts)
-	option.RegisterForeign("ckpt-tool", 1, "mpiexec does not support this: no tool can save the processes on several hosts; let the program write checkpoints, and use --ckpt-signal")
+	option.RegisterForeign("ckpt-tool", 1, "mpiexec cannot save the processes of a job; let the program write checkpoints, and request them with --ckpt-signal")
 	setup.RegisterJobRequest("checkpoint", setup.JobRequest{Verb: job.VerbCheckpoint, Needs: "start the job with --ckpt-signal SIG or --ckpt-cmd CMD"})
 	setup.Register(func(r *setup.Run) error {
 		policy := policyOf(option.ValuesOf[Options](r.Line), r.Dir)

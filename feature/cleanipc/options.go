@@ -31,7 +31,7 @@ const (
 )
 
 // Fields implements wire.Setting: it lists the fields that are sent to helpers.
-func (p *Policy) Fields(c *wire.Codec) { c.Word(&p.When, "the value of --clean-ipc") }
+func (p *Policy) Fields(c *wire.Codec) { c.Word(&p.When, "--clean-ipc") }
 
 func init() {
 	option.Register[Options](texts)

@@ -17,8 +17,8 @@ type Options struct {
 const texts = `
 --end
   mpiexec --end JOB [HOSTS]: sends SIGTERM to the ranks of JOB, and SIGKILL after the --kill-grace of the
-  job. The mpiexec of the job reports the user who ended it, and exits with 143. HOSTS needs only one node
-  of the job. For the form of JOB, see --status. The command waits until the job uses no CPUs any more.
+  job. The mpiexec of the job reports the user who ended it, and exits with 143. HOSTS must include at
+  least one node of the job. For the form of JOB, see --status. The command waits until the job uses no CPUs.
   Users may end their own jobs. Root and the administrators in /etc/remshell/cluster.toml of the node may
   end all jobs. A job that has just begun may take a second to reply. If the job waits in the queue, the
   command removes its request. Only the user of the job and root may do that. The mpiexec of that job then
@@ -28,7 +28,7 @@ const texts = `
   mpiexec --suspend JOB [HOSTS]: stops the ranks of JOB and their child processes, and also ranks that start
   later. While the job is suspended, -timeout and its other time limits do not count. The job keeps its
   CPUs, memory and GPUs, and refuses --checkpoint and --migrate. A suspended job can be ended. It also ends
-  if its mpiexec dies. The same users may do this as with --end. For the form of JOB, see --status.
+  if its mpiexec dies. Users who may end the job may also suspend it. For the form of JOB, see --status.
 
 --resume-job
   mpiexec --resume-job JOB [HOSTS]: continues a job that --suspend has stopped. To continue a saved job, use

@@ -31,7 +31,7 @@ func (Slice) Choices() []string { return []string{"slice=TIME"} }
 func (s *Slice) UnmarshalText(text []byte) error {
 	value, is := strings.CutPrefix(string(text), "slice=")
 	if !is {
-		return fmt.Errorf("%q is not slice=TIME", text)
+		return fmt.Errorf("%q must have the form slice=TIME", text)
 	}
 	length, err := config.ParseSlice(value)
 	*s = Slice(length)
@@ -150,7 +150,7 @@ func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs, slice 
 		return s, err
 	}
 	if !s.Slice.IsValid() {
-		return s, fmt.Errorf("slices of %v cannot be", s.Slice.Length)
+		return s, fmt.Errorf("a slice of %v is not allowed; give a time from %v to %v", s.Slice.Length, job.MinSlice, job.MaxSlice)
 	}
 	var err error
 	s.Allow, err = c.Setting.apply(s.Allow, ids)
@@ -166,7 +166,7 @@ const sliceDelay = 6 * time.Second
 func settingsText(s job.NodeSettings) string {
 	lines := s.Lines()
 	if lines == nil {
-		return "is not drained, and has no restriction of mpijob allow"
+		return "is not drained, and mpijob allow does not restrict it"
 	}
 	return strings.Join(lines, "; it ")
 }

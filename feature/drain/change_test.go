@@ -33,10 +33,10 @@ func TestSetting(t *testing.T) {
 		"user=alice":                        `"user=alice" is not a setting; allowed: users=`,
 		"users=":                            "users has no value; users=any removes the restriction",
 		"users=a users=b":                   "users is given twice",
-		"users=a,,b":                        `"" is no name of a user`,
+		"users=a,,b":                        `"" is not a valid user name`,
 		"maxproc=-1":                        "maxproc=-1 is neither a number from 0 to 1000000 nor any",
 		"maxproc=1000001":                   "maxproc=1000001 is neither",
-		"groups=" + strings.Repeat("g", 65): "is no name of a group",
+		"groups=" + strings.Repeat("g", 65): "is not a valid group name",
 	} {
 		var s Setting
 		err := s.UnmarshalText([]byte(text))
@@ -54,20 +54,20 @@ func TestChange(t *testing.T) {
 		change Change
 		want   string // the text of the settings, or of the error
 	}{
-		{Change{Undrain: true}, "is not drained, and has no restriction of mpijob allow"},
-		{Change{Drain: true, Reason: "disk"}, "is drained by root since 2026-11-27 11:40: disk"},
-		{Change{Drain: true}, "is drained by root since 2026-11-27 11:40: disk"},
-		{Change{Drain: true, Reason: "power"}, "is drained by root since 2026-11-27 11:40: power"},
-		{Change{Drain: true, Reason: "a\nb"}, `the reason "a\nb" is not one line of text`},
-		{Change{Setting: Setting{MaxProcs: "1"}}, "is drained by root since 2026-11-27 11:40: power; it runs at most 1 process at a time (mpijob allow)"},
-		{Change{Undrain: true}, "runs at most 1 process at a time (mpijob allow)"},
-		{Change{Setting: Setting{Users: "alice,12", Groups: "chem"}}, "runs jobs only of users alice, 12 in groups chem, at most 1 process at a time (mpijob allow)"},
+		{Change{Undrain: true}, "is not drained, and mpijob allow does not restrict it"},
+		{Change{Drain: true, Reason: "disk"}, "was drained by root on 2026-11-27 11:40: disk"},
+		{Change{Drain: true}, "was drained by root on 2026-11-27 11:40: disk"},
+		{Change{Drain: true, Reason: "power"}, "was drained by root on 2026-11-27 11:40: power"},
+		{Change{Drain: true, Reason: "a\nb"}, `the reason "a\nb" must be one line of text`},
+		{Change{Setting: Setting{MaxProcs: "1"}}, "was drained by root on 2026-11-27 11:40: power; it runs at most 1 process at a time (set by mpijob allow)"},
+		{Change{Undrain: true}, "runs at most 1 process at a time (set by mpijob allow)"},
+		{Change{Setting: Setting{Users: "alice,12", Groups: "chem"}}, "runs only jobs of users alice, 12 in groups chem, and at most 1 process at a time (set by mpijob allow)"},
 		{Change{Setting: Setting{Users: "bob"}}, `nobody is called "bob"`},
-		{Change{Setting: Setting{Users: "any", MaxProcs: "any"}}, "runs jobs only of groups chem (mpijob allow)"},
-		{Change{Setting: Setting{Groups: "any"}}, "is not drained, and has no restriction of mpijob allow"},
-		{Change{Slice: 30 * time.Second}, "has slices of 30s for gangs from 2026-11-27 11:40:17 on (mpijob gang)"},
-		{Change{Slice: time.Minute}, "has slices of 1m0s for gangs from 2026-11-27 11:40:18 on (mpijob gang)"},
-		{Change{Slice: 1}, "slices of 1ns cannot be"},
+		{Change{Setting: Setting{Users: "any", MaxProcs: "any"}}, "runs only jobs of groups chem (set by mpijob allow)"},
+		{Change{Setting: Setting{Groups: "any"}}, "is not drained, and mpijob allow does not restrict it"},
+		{Change{Slice: 30 * time.Second}, "runs gangs in slices of 30s from 2026-11-27 11:40:17 onwards (set by mpijob gang)"},
+		{Change{Slice: time.Minute}, "runs gangs in slices of 1m0s from 2026-11-27 11:40:18 onwards (set by mpijob gang)"},
+		{Change{Slice: 1}, "a slice of 1ns is not allowed; give a time from 1s to 1h0m0s"},
 	} {
 		changed, err := test.change.apply(s, now, people, 10*time.Second)
 		got := settingsText(changed)

@@ -27,10 +27,10 @@ import (
 // Options are the command-line options of this feature.
 type Options struct {
 	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"refuse new ranks on hosts; for root only" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
-	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"reason of --drain, which users see"`
+	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"tell users why --drain closes the hosts"`
 	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
-	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict users, groups or number of ranks of hosts" command:"allow" likecommands:"set restrict"`
-	Slice   Slice   `name:"--gang-slice" after:"allow" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"set the length of turns (--gang) of hosts" command:"gang" likecommands:"slice"`
+	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict who may run ranks on hosts, and how many" command:"allow" likecommands:"set restrict"`
+	Slice   Slice   `name:"--gang-slice" after:"allow" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"set how long turns of --gang jobs last on hosts" command:"gang" likecommands:"slice"`
 }
 
 const texts = `
@@ -49,9 +49,10 @@ const texts = `
   maxproc=any remove a restriction. Root may always start ranks. The setting cannot allow anything that
   node.toml of the host forbids.
 --gang-slice
-  mpiexec --gang-slice slice=30s HOSTS: jobs with --gang take turns of 30 s on HOSTS from about six seconds later
-  on, also those that run. The setting replaces the slice in [gang] of the cluster file. A job that runs on
-  some of HOSTS must not run on other hosts. You must be root on the hosts.
+  mpiexec --gang-slice slice=30s HOSTS: jobs with --gang take turns of 30 s on HOSTS. The change takes effect
+  after about six seconds, also for running jobs. The setting replaces the slice in [gang] of the cluster
+  file. If a --gang job runs on one of HOSTS, HOSTS must include all hosts of this job. You must be root on
+  the hosts.
 `
 
 func init() {
@@ -98,7 +99,7 @@ func checkGangs(ctx context.Context, req job.Request, env reserve.Env) error {
 	}
 	for key, g := range gangs {
 		if g.named < g.nodes {
-			return &usererr.Error{Text: fmt.Sprintf("job %s runs in turns on %s, and %d of them are named", key.Job, text.Count(g.nodes, "host"), g.named), Remedy: "name all its hosts, which mpijob status shows, or wait for its end"}
+			return &usererr.Error{Text: fmt.Sprintf("job %s runs in turns on %s, but you gave only %d of them", key.Job, text.Count(g.nodes, "host"), g.named), Remedy: "give all its hosts, which mpijob status shows, or wait until the job has ended"}
 		}
 	}
 	return nil
@@ -111,7 +112,7 @@ const changeTimeout = 30 * time.Second
 // joins one error for each host on which the change failed.
 func changeHosts(ctx context.Context, line option.Line, req job.Request, env reserve.Env, change Change) error {
 	if err := job.CheckReason(change.Reason); err != nil {
-		return &usererr.Error{Text: "--reason: " + err.Error(), Remedy: "write one short line"}
+		return &usererr.Error{Text: "--reason: " + err.Error(), Remedy: "give a shorter reason, on one line"}
 	}
 	replies, err := reserve.AskHosts(ctx, req, env, changeTimeout, &change)
 	if err != nil {
@@ -123,7 +124,7 @@ func changeHosts(ctx context.Context, line option.Line, req job.Request, env res
 		case r.Err != nil:
 			failed = append(failed, &usererr.Error{Text: fmt.Sprintf("%s: not changed: %v", r.Node, r.Err), Remedy: usererr.Hint(r.Err)})
 		case r.Reply.NotRoot:
-			failed = append(failed, &usererr.Error{Text: fmt.Sprintf("%s: only root on %s may change its settings", r.Node, r.Node), Remedy: "as root there: " + line.Command(line.Query.Command, "root@"+r.Node)})
+			failed = append(failed, &usererr.Error{Text: fmt.Sprintf("%s: only root on %s may change its settings", r.Node, r.Node), Remedy: "if you have root access to that host, use: " + line.Command(line.Query.Command, "root@"+r.Node)})
 		case r.Reply.Err != "":
 			failed = append(failed, fmt.Errorf("%s: not changed: %s", r.Node, r.Reply.Err))
 		default:

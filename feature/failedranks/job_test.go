@@ -44,7 +44,7 @@ func checkOutliving(t *testing.T, r *launchtest.Run) {
 	if want := []string{"alive", "alive", "signal"}; err != nil || result.Code != 5 || !slices.Equal(got, want) {
 		t.Errorf("code %d, %v, %q, stderr %q, want %q", result.Code, err, got, r.Err.String(), want)
 	}
-	if said := r.Err.String(); strings.Count(said, "rank 1 on a exited with code 5; the other ranks continue (2 ranks)") != 1 {
+	if said := r.Err.String(); strings.Count(said, "rank 1 on a exited with code 5; the job continues with 2 ranks") != 1 {
 		t.Errorf("the death is not reported once: %q", said)
 	}
 }

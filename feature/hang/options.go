@@ -11,20 +11,21 @@ import (
 
 // Options are the command-line options of this feature: --hang and --hang-action.
 type Options struct {
-	Hang       *option.Seconds `name:"--hang" after:"timeout" takes:"attached" arg:"TIME" implied:"60" least:"0" topic:"" under:"Life cycle" help:"report if nothing changes for TIME (60); 0: never"`
-	HangAction string          `name:"--hang-action" after:"timeout" arg:"WHAT" words:"report,end" topic:"" under:"Life cycle" help:"what --hang does: report, or end the job"`
+	Hang       *option.Seconds `name:"--hang" after:"timeout" takes:"attached" arg:"TIME" implied:"60" least:"0" topic:"" under:"Life cycle" help:"report if no rank makes progress for TIME (60); 0: never"`
+	HangAction string          `name:"--hang-action" after:"timeout" arg:"WHAT" words:"report,end" topic:"" under:"Life cycle" help:"what to do if the job hangs (--hang): report, end"`
 }
 
 const texts = `
 --hang
-  If for TIME no rank has read or written anything, started or ended a process, or gone on in PMI, mpiexec reads the
-  stacks of all ranks. If no rank can go on by itself, mpiexec prints what each one waits for, and which rank seems to
-  keep the others waiting. It reports again after twice the time. A rank that computes, sleeps for a time or waits for
-  standard input goes on by itself, so nothing is reported. Without the option, mpiexec watches programs that have called
-  MPI_Init, if its standard error is a terminal or the variable CI is set. With the option, it watches all programs.
+  mpiexec reads the stacks of all ranks if, during TIME, no rank has read or written anything, started or ended a
+  process, or sent a PMI request. If no rank can continue by itself, mpiexec prints what each rank waits for, and which
+  rank seems to keep the others waiting. It prints this again when twice the time has passed. mpiexec reports nothing if a
+  rank can continue by itself: if it computes, sleeps for a limited time, or waits for standard input. Without the option,
+  mpiexec watches only programs that have called MPI_Init, and only if its standard error is a terminal or the variable CI
+  is set. With the option, it watches all programs.
 
 --hang-action
-  end prints the same, and ends the job: the exit code is 124.
+  report: mpiexec only prints the report of --hang. end: mpiexec prints the report, ends the job and exits with 124.
 `
 
 // defaultTime is the time that --hang without a value means.

@@ -105,10 +105,10 @@ func TestHeadline(t *testing.T) {
 		calls  []string
 		want   string
 	}{
-		{time.Minute, []job.StackGroup{group("runs", 0, 1, 2), group("runs", 3), group("blocked", 4)}, []string{"MPI_Send", "MPI_Recv", ""}, "no progress for 60 s: 3 of 5 ranks wait in MPI_Send, 2 do something else"},
+		{time.Minute, []job.StackGroup{group("runs", 0, 1, 2), group("runs", 3), group("blocked", 4)}, []string{"MPI_Send", "MPI_Recv", ""}, "no progress for 60 s: 3 of 5 ranks wait in MPI_Send"},
 		{2 * time.Minute, []job.StackGroup{group("runs", 0, 1), group("runs", 3)}, []string{"MPI_Send", "MPI_Send"}, "no progress for 120 s: all 3 ranks wait in MPI_Send"},
-		{16 * time.Minute, []job.StackGroup{group("stopped", 0, 1), group("runs", 3)}, []string{"MPI_Send", "MPI_Send"}, "no progress for 16 min: 1 of 3 ranks waits in MPI_Send, 2 do something else"},
-		{time.Minute, []job.StackGroup{group("runs", 0, 1), group("sleeps", 2)}, []string{"MPI_Send", ""}, "no progress for 60 s: 2 of 3 ranks wait in MPI_Send, 1 does something else"},
+		{16 * time.Minute, []job.StackGroup{group("stopped", 0, 1), group("runs", 3)}, []string{"MPI_Send", "MPI_Send"}, "no progress for 16 min: 1 of 3 ranks waits in MPI_Send"},
+		{time.Minute, []job.StackGroup{group("runs", 0, 1), group("sleeps", 2)}, []string{"MPI_Send", ""}, "no progress for 60 s: 2 of 3 ranks wait in MPI_Send"},
 		{time.Minute, []job.StackGroup{group("sleeps", 0, 1)}, []string{""}, "no progress for 60 s: all 2 ranks wait outside of MPI"},
 		{time.Minute, []job.StackGroup{group("sleeps", 0)}, []string{""}, "no progress for 60 s: the rank waits outside of MPI"},
 		{time.Minute, []job.StackGroup{group("sleeps", 0)}, []string{"MPI_Recv"}, "no progress for 60 s: the rank waits in MPI_Recv"},

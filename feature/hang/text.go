@@ -25,27 +25,20 @@ func headline(quiet time.Duration, s launch.StackSummary) string {
 		}
 	}
 	line := "no progress for " + quietText(quiet) + ": "
-	switch in := counts[most]; {
+	switch here := counts[most]; {
 	case most == "" && all == 1:
 		return line + "the rank waits outside of MPI"
 	case most == "":
 		return line + fmt.Sprintf("all %d ranks wait outside of MPI", all)
 	case all == 1:
 		return line + "the rank waits in " + most
-	case in == all:
+	case here == all:
 		return line + fmt.Sprintf("all %d ranks wait in %s", all, most)
-	case in == 1:
-		return line + fmt.Sprintf("1 of %s waits in %s, %s", text.Count(all, "rank"), most, others(all-in))
+	case here == 1:
+		return line + fmt.Sprintf("1 of %s waits in %s", text.Count(all, "rank"), most)
 	default:
-		return line + fmt.Sprintf("%d of %s wait in %s, %s", in, text.Count(all, "rank"), most, others(all-in))
+		return line + fmt.Sprintf("%d of %s wait in %s", here, text.Count(all, "rank"), most)
 	}
-}
-
-func others(n int) string {
-	if n == 1 {
-		return "1 does something else"
-	}
-	return fmt.Sprintf("%d do something else", n)
 }
 
 // finalizeFault returns the known fault of the program's MPI library with the given code, if that explains why all ranks

@@ -117,7 +117,7 @@ func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error
 	case err != nil:
 		why = err.Error()
 	case lost >= 0:
-		why = "cannot be moved: lost contact with " + target.NewNodes[lost].Name()
+		why = "the job cannot be moved: mpiexec lost contact with " + target.NewNodes[lost].Name()
 	}
 	if why != "" {
 		target.Abandon()
@@ -138,7 +138,7 @@ func (m *mover) endForMove() {
 	current := m.move
 	if lost := m.lostNode(current.target); lost != "" {
 		m.job.Checkpoints.CancelStop()
-		m.cancel("cannot be moved: lost contact with " + lost)
+		m.cancel("the job cannot be moved: mpiexec lost contact with " + lost)
 		return
 	}
 	m.job.Step(supervise.MoveReady{Text: movedText(current.requestedBy, current.target.NodesText())})

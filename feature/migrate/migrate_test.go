@@ -250,12 +250,12 @@ func TestMoves(t *testing.T) {
 		{"others are faster", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.ClaimConflict{Group: group, Reason: "CPU 0 was taken"})
 		}}, nil, 0,
-			"taken: mpiexec looks for other hosts|" + strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; 5 times, another job took CPUs first", ""},
+			"taken: mpiexec looks for other hosts|" + strings.Repeat("n2 claims 1 of move|n2 releases move|", 5) + "refused: n2: CPU 0 was taken; mpiexec tried 5 times, and each time another job took CPUs first", ""},
 		{"the node refuses", &removal{args: []string{"from=n1"}, on: "claim", strike: func(_ *removal, c *wire.Conn, group string) {
 			c.Send(&wire.Refused{Group: group, Reason: "it is closed", Code: 125})
-		}}, nil, 0, "taken: mpiexec looks for other hosts|n2 claims 1 of move|n2 releases move|refused: cannot be moved: n2: it is closed", ""},
+		}}, nil, 0, "taken: mpiexec looks for other hosts|n2 claims 1 of move|n2 releases move|refused: the job cannot be moved: n2: it is closed", ""},
 		{"its place is lost while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: lose}, nil, 0,
-			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|refused: cannot be moved: lost contact with n2", "lost contact with standby node n2"},
+			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|refused: the job cannot be moved: mpiexec lost contact with n2", "lost contact with standby node n2"},
 		{"a rank fails while it is looked for", &removal{args: []string{"from=n1"}, on: "unanswered look", strike: func(s *removal, _ *wire.Conn, _ string) { s.ends("n1", job.Exit{Code: 7}) }}, nil, 7, "taken: mpiexec looks for other hosts|n0 ends|n1 ends|refused: the job is already ending", "exited with code 7"},
 		{"a rank fails while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: func(s *removal, _ *wire.Conn, _ string) {
 			s.ends("n1", job.Exit{Code: 7})
@@ -265,10 +265,10 @@ func TestMoves(t *testing.T) {
 		{"suspended while it saves", &removal{args: []string{"from=n1"}, on: "checkpoint", strike: asks(job.VerbSuspend)}, nil, 0, "taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|taken: the job is writing a checkpoint; mpiexec suspends the job after that|done: the job moves now to n[0,2]|n0 ends|n1 ends|refused: the job is already ending|n0 starts|n2 starts", "attempt 1: 2 ranks on n[0,2] (was n[0-1])"},
 		{"^C while it ends", &removal{args: []string{"from=n1"}, on: "end", strike: func(s *removal, _ *wire.Conn, _ string) { s.signals <- syscall.SIGINT }}, nil, 130,
 			"taken: mpiexec looks for other hosts|n2 claims 1 of move|taken: the job moves to n[0,2] after a checkpoint|saves|done: the job moves now to n[0,2]|n0 ends|n1 ends", ""},
-		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.RestartPolicy{} }, 0, "refused: cannot be moved: it was started without --restart", ""},
+		{"not with --restart", &removal{}, func(req *job.Request) { req.Restart = job.RestartPolicy{} }, 0, "refused: the job cannot be moved: it was started without --restart", ""},
 		{"junk", &removal{args: []string{"home"}}, nil, 0, `refused: "home" is not an argument of a request to move a job`, ""},
-		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: 2 ranks do not fit: there are free slots for only 1 rank on 1 node (n1); n[0,2]: this host is not in the list of --to", ""},
-		{"not at all", &removal{}, nil, 0, "taken: mpiexec looks for other hosts|refused: cannot be moved: it would start on the same CPUs as now", ""},
+		{"nowhere", &removal{args: []string{"to=n1"}}, nil, 0, "taken: mpiexec looks for other hosts|refused: the job cannot be moved: 2 ranks do not fit: there are free slots for only 1 rank on 1 node (n1); n[0,2]: this host is not in the list of --to", ""},
+		{"not at all", &removal{}, nil, 0, "taken: mpiexec looks for other hosts|refused: the job cannot be moved: it would start on the same CPUs as now", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

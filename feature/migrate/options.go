@@ -12,7 +12,7 @@ import (
 // option.Line.Query.
 type Options struct {
 	Migrate string           `name:"--migrate" after:"checkpoint resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"move a job to other hosts, after a checkpoint" command:"migrate" commandtakes:"from to" likecommands:"move"`
-	From    option.HostNames `name:"--from" after:"migrate" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"hosts that --migrate frees of the job for good"`
+	From    option.HostNames `name:"--from" after:"migrate" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"hosts that the job must leave for good (--migrate)"`
 	To      option.HostNames `name:"--to" after:"from" needs:"migrate" env:"-" arg:"HOSTS" topic:"" help:"hosts to which --migrate may move the job"`
 }
 
@@ -23,8 +23,8 @@ const texts = `
   starts the job again without a pause. JOB needs --restart, and --ckpt-signal or --ckpt-cmd. A move does
   not count as a restart. Without --from and --to, the job moves to the hosts on which it would start now.
   mpiexec plans and claims the new hosts before it ends any rank. If that fails, the job continues on its
-  hosts, and the command prints the reason and exits with 125. The same users may do this as with --end. For
-  the form of JOB, see --status.
+  hosts, and the command prints the reason and exits with 125. Users who may end the job may also move it.
+  For the form of JOB, see --status.
 
 --from
   The job does not return to these hosts, even at a later restart.
@@ -44,7 +44,7 @@ func moveArgs(line option.Line) ([]string, error) {
 	o := option.ValuesOf[Options](line)
 	args, err := restart.Move{From: o.From, To: o.To}.Args()
 	if err != nil {
-		err = &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, or move the job twice"}
+		err = &usererr.Error{Text: err.Error(), Remedy: "give fewer hosts, and run the command again for the others"}
 	}
 	return args, err
 }

@@ -19,7 +19,7 @@ func TestArgumentsOfTheRequest(t *testing.T) {
 	}{
 		{"migrate last", nil, ""},
 		{"migrate last --from n1 --to n[2-3] n4", []string{"from=n1", "to=n[2-3]"}, ""},
-		{"migrate last --to " + strings.Repeat("n", 5000), nil, "give fewer hosts, or move the job twice"},
+		{"migrate last --to " + strings.Repeat("n", 5000), nil, "give fewer hosts, and run the command again for the others"},
 		{"evict last --to n1", nil, "leave out the option; these commands have it: migrate"},
 		{"move last", nil, "mpijob migrate JOB: move a job to other hosts, after a checkpoint"},
 	} {

@@ -128,7 +128,7 @@ func (h *holder) serve(m *LedgerName) *LedgerNameReply {
 		case Unpublish:
 			reply.OK = h.unpublish(m.Service)
 		default:
-			err = fmt.Errorf("operation %d with a name", m.Op)
+			err = fmt.Errorf("mpiexec requested the unknown operation %d on a published name", m.Op)
 		}
 	}
 	if err != nil {

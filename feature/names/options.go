@@ -9,8 +9,8 @@ import (
 
 // Options are the command-line options of this feature: --names.
 type Options struct {
-	Names      string `name:"--names" after:"spawn-hosts" resume:"saved" default:"job" arg:"WHO" words:"job,user,all" topic:"" under:"Life cycle" help:"jobs that see published names: job, user, all"`
-	NameServer string `name:"-nameserver" after:"names" resume:"saved" arg:"HOST" topic:"" under:"Life cycle" help:"keep names of --names user on HOST"`
+	Names      string `name:"--names" after:"spawn-hosts" resume:"saved" default:"job" arg:"WHO" words:"job,user,all" topic:"" under:"Life cycle" help:"jobs that can find published names: job, user, all"`
+	NameServer string `name:"-nameserver" after:"names" resume:"saved" arg:"HOST" topic:"" under:"Life cycle" help:"keep the published names of your jobs on HOST"`
 }
 
 const texts = `
@@ -18,8 +18,8 @@ const texts = `
   Ranks publish names by MPI_Publish_name; with Open MPI, MPI_Open_port publishes names, too. job: only
   ranks of the same job can find a name. user: ranks of all your jobs with --names user or --names all can
   find it, if these jobs keep names on the same host: the host of -nameserver, else the queue host, else
-  this machine. all: as user; in addition, ranks find names of other users who use --names all, unless you
-  have published the same name. mpiexec removes a name when the job that published it ends. If two jobs
+  this machine. all: ranks find the same names as with user, and also names of other users who use --names all,
+  unless you have published the same name. mpiexec removes a name when the job that published it ends. If two jobs
   publish the same name, the second one gets an error.
 -nameserver
   The option implies --names user, unless --names all is given. HOST is a host to which you can connect. It

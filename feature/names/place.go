@@ -161,7 +161,7 @@ func (p *place) reportForeign(service string, r *LedgerNameReply) {
 	}
 	if key := r.User + "\n" + service; !p.foreign[key] && len(p.foreign) < maxForeignReported {
 		p.foreign[key] = true
-		p.job.Env.Report(fmt.Sprintf("--names all: the name %s is of user %s: %s", format.EscapeField(service), format.EscapeField(r.User), format.EscapeField(r.Port)))
+		p.job.Env.Report(fmt.Sprintf("--names all: user %s has published the name %s, with the port %s", format.EscapeField(r.User), format.EscapeField(service), format.EscapeField(r.Port)))
 	}
 }
 
@@ -197,7 +197,7 @@ func (p *place) open() {
 				p.post(func() { p.handleMessage(e.Message) })
 			case node.Disconnected:
 				p.post(func() {
-					p.lose(fmt.Errorf("the helper on %s, which keeps the names of --names, is lost: %s", n.Name(), usererr.Reason(e.Err)))
+					p.lose(fmt.Errorf("mpiexec lost its helper on %s, which keeps the published names: %s", n.Name(), usererr.Reason(e.Err)))
 				})
 				return
 			}
@@ -225,7 +225,7 @@ func (p *place) connect() (*node.Node, error) {
 		if err == nil {
 			return n, nil
 		}
-		failed = append(failed, fmt.Errorf("%s, which keeps the names of --names, cannot be used: %s", host.Name, usererr.Reason(err)))
+		failed = append(failed, fmt.Errorf("cannot use %s, which would keep the published names: %s", host.Name, usererr.Reason(err)))
 	}
 	return nil, failed[0]
 }

@@ -83,7 +83,7 @@ func TestNameOfTwoJobs(t *testing.T) {
 func TestPlaceThatIsLost(t *testing.T) {
 	r := newScopedRun(t.TempDir(), "0: publish svc p; 0: lookup svc", Scope{Host: "nowhere"})
 	result, err := r.Do(t)
-	if got := r.Err.String(); err != nil || result.Code != 0 || strings.Count(got, "nowhere, which keeps the names of --names, cannot be used: no such host; ranks can no longer") != 1 {
+	if got := r.Err.String(); err != nil || result.Code != 0 || strings.Count(got, "cannot use nowhere, which would keep the published names: no such host; ranks can no longer") != 1 {
 		t.Errorf("exit %d, %v, %q", result.Code, err, got)
 	}
 	if got := r.Out.String(); strings.Count(got, " failed: ") != 2 {
@@ -97,7 +97,7 @@ func TestPlaceThatIsLost(t *testing.T) {
 		return true
 	})}
 	result, err = r.Do(t)
-	if got := r.Err.String(); err != nil || result.Code != 0 || strings.Count(got, "the helper on names, which keeps the names of --names, is lost: ") != 1 {
+	if got := r.Err.String(); err != nil || result.Code != 0 || strings.Count(got, "mpiexec lost its helper on names, which keeps the published names: ") != 1 {
 		t.Errorf("exit %d, %v, %q", result.Code, err, got)
 	}
 	if got := r.Out.String(); strings.Count(got, " failed: ") != 2 {
@@ -123,7 +123,7 @@ func TestNameOfAnotherUserIsReported(t *testing.T) {
 	if result, err := r.Do(t); err != nil || result.Code != 0 {
 		t.Errorf("exit %d, %v", result.Code, err)
 	}
-	if got := r.Err.String(); strings.Count(got, "the name svc is of user eve") != 1 || strings.Contains(got, "remshell-job") || strings.Contains(got, "\x1b") {
+	if got := r.Err.String(); strings.Count(got, "user eve\\x1b has published the name svc") != 1 || strings.Contains(got, "remshell-job") || strings.Contains(got, "\x1b") {
 		t.Errorf("%q", got)
 	}
 }

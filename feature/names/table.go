@@ -74,7 +74,7 @@ func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waitin
 	case Unpublish:
 		answer.OK = a.published.Remove(m.Service)
 	default:
-		err = fmt.Errorf("the host sent the unknown operation %d on a published name", m.Op)
+		err = fmt.Errorf("the host requested the unknown operation %d on a published name", m.Op)
 	}
 	if err != nil {
 		answer.Err = err.Error()

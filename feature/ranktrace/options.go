@@ -23,8 +23,9 @@ type Options struct {
 
 const texts = `
 --trace
-  FILE has Chrome trace events, which Perfetto and chrome://tracing can open. mpiexec, each host and each rank have
-  a row. mpiexec writes FILE when the job has ended, even after a failure. The guide explains how to read it.
+  mpiexec writes FILE in the Chrome trace format, which Perfetto and chrome://tracing can open. The picture has a row
+  for mpiexec, for each host and for each rank. mpiexec writes FILE when the job has ended, even after a failure. The
+  guide explains how to read it.
 
 --trace-svg
   FILE is an SVG picture with bars for hosts and their steps, which any browser can show. If there are more than 40

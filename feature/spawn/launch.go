@@ -189,7 +189,7 @@ func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]b
 		case !j.State.MaySpawn(r.rank):
 			err = launch.ErrJobEnding
 		case lost != "":
-			err = fmt.Errorf("%s: mpiexec lost contact before the start", lost)
+			err = fmt.Errorf("%s: mpiexec lost contact with the host before the ranks started", lost)
 		}
 		if err != nil {
 			p.abandon()
@@ -292,7 +292,7 @@ func (s *spawner) report(r *request, err error) {
 	case s.refusedReported > maxReportedRefusals:
 		return
 	case s.refusedReported == maxReportedRefusals:
-		lines = []string{"mpiexec does not report more refused spawn requests"}
+		lines = []string{"mpiexec does not report further refused spawn requests"}
 	}
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

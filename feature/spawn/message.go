@@ -44,7 +44,7 @@ func command(c *wire.Codec, p *spawn.Command) {
 	c.Num(&p.Count, wire.Range{Name: "count", Low: 1, High: maxRanks})
 	wire.List(c, &p.Info, wire.Length{Name: "keys", Max: maxPairs}, pair)
 	c.Texts(&p.Env, wire.Length{Name: "variables", Max: maxPairs}, textLength)
-	c.Require(len(p.Argv) > 0, "a command that names no program")
+	c.Require(len(p.Argv) > 0, "a command without a program")
 }
 
 func pair(c *wire.Codec, p *spawn.Pair) {

@@ -35,7 +35,7 @@ func TestValuesOfRequests(t *testing.T) {
 	for _, test := range []struct {
 		m    *Spawn
 		want string
-	}{{of(0, "a"), "count 0"}, {of(1<<24+1, "a"), "count 16777217"}, {of(1), "a command that names no program"}} {
+	}{{of(0, "a"), "count 0"}, {of(1<<24+1, "a"), "count 16777217"}, {of(1), "a command without a program"}} {
 		if _, err, _ := wiretest.Receive(wire.Encode(test.m), wire.Launcher); !wiretest.IsInvalidValue(err, test.want) {
 			t.Errorf("%+v: %v; want %s", test.m, err, test.want)
 		}

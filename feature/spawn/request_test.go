@@ -61,7 +61,7 @@ func TestANewNodeFailsItsSpawn(t *testing.T) {
 		reason string
 	}{
 		"refuses": {refuses, "z: no such program"},
-		"dies":    {dies, "z: mpiexec lost contact before the start"},
+		"dies":    {dies, "z: mpiexec lost contact with the host before the ranks started"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := allowAnyHost(launchtest.NewPMIRun(1, "spawn 3 leaf host=y,z; say on; spawn 1 leaf host=a", map[string]string{"leaf": "say leaf"}, "a:2"))
@@ -244,7 +244,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 			r, answers := asking(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
 			result, err := r.Do(t)
 			answer := <-answers
-			if want := fmt.Sprintf("info key %s: only the helper on the host of the rank reads such files, and it did not do so", key); err != nil || result.Code != 0 || answer.Err != want {
+			if want := fmt.Sprintf("info key %s: the helper on the host of the rank has not read this file", key); err != nil || result.Code != 0 || answer.Err != want {
 				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.Err.String())
 			}
 		}
@@ -255,7 +255,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 func TestASpawnOfNothing(t *testing.T) {
 	r, answers := asking(&Spawn{ID: 1, Request: spawn.Request{Group: "test"}})
 	result, err := r.Do(t)
-	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "the spawn names no program" {
+	if answer := <-answers; err != nil || result.Code != 0 || answer.Err != "the spawn request names no program" {
 		t.Errorf("code %d, %v, answer %q, stderr %q", result.Code, err, answer.Err, r.Err.String())
 	}
 }
@@ -298,7 +298,7 @@ func TestHowMuchIsSpawned(t *testing.T) {
 		return true
 	})}
 	result, err := r.Do(t)
-	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: mpiexec does not report more refused spawn requests\n") ||
+	if err != nil || result.Code != 0 || slices.Contains(texts, "") || !strings.HasSuffix(r.Err.String(), "mpiexec: mpiexec does not report further refused spawn requests\n") ||
 		strings.Count(r.Err.String(), "\n") != 100 {
 		t.Errorf("code %d, %v, %d answers, stderr %q", result.Code, err, len(texts), r.Err.String())
 	}

@@ -104,7 +104,7 @@ func unwindAll(targets []target, deadline time.Time) (report job.StackReport, pr
 		}
 	}
 	if late > 0 {
-		report.Notes = append(report.Notes, fmt.Sprintf("no time was left for %d of %d ranks", late, len(targets)))
+		report.Notes = append(report.Notes, fmt.Sprintf("there was not enough time to read the stacks of %d of %d ranks", late, len(targets)))
 	}
 	names := nameAll(threads, deadline)
 	var groups []job.StackGroup

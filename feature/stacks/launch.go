@@ -91,11 +91,11 @@ func parseRanks(args []string, size int) ([]int, error) {
 	for _, arg := range args {
 		list, is := strings.CutPrefix(arg, "ranks=")
 		if !is || len(args) > 1 {
-			return nil, fmt.Errorf("stacks: this mpiexec does not know what %.60q is", arg)
+			return nil, fmt.Errorf("%.60q is not an argument of a request for stacks", arg)
 		}
 		ranks, err := idset.Parse(list, size-1)
 		if err != nil || len(ranks) == 0 {
-			return nil, fmt.Errorf("the job has ranks 0-%d, not all of %.60s", size-1, list)
+			return nil, fmt.Errorf("%.60s is not a list of ranks of the job, which has ranks 0-%d", list, size-1)
 		}
 		return idset.New(ranks...), nil
 	}

@@ -74,7 +74,7 @@ func checkGroups(v *node.Validator, m *StackGroups) (wire.Message, error) {
 			return nil, node.InvalidValue(m, "state", fmt.Sprintf("%q", g.State))
 		}
 		if !slices.IsSorted(g.Ranks) || len(g.Ranks) == 0 {
-			return nil, node.InvalidValue(m, "ranks", fmt.Sprint(len(g.Ranks), ", not in order"))
+			return nil, node.InvalidValue(m, "ranks", fmt.Sprint(g.Ranks[:min(len(g.Ranks), 8)]))
 		}
 		for _, rank := range g.Ranks {
 			if v.FindRank(rank) == nil {

@@ -57,7 +57,7 @@ func TestAdmitGroups(t *testing.T) {
 	for want, change := range map[string]func(*job.StackGroup){
 		"ok":            func(g *job.StackGroup) {},
 		"foreign":       func(g *job.StackGroup) { g.Ranks = []int{nodetest.Foreign} },
-		"not in order":  func(g *job.StackGroup) { g.Ranks = []int{nodetest.Later, nodetest.Own} },
+		"ranks [":       func(g *job.StackGroup) { g.Ranks = []int{nodetest.Later, nodetest.Own} },
 		`state "dozes"`: func(g *job.StackGroup) { g.State = "dozes" },
 	} {
 		v, _ := nodetest.NewStage(t, "running")
@@ -81,7 +81,7 @@ func TestAdmitMoved(t *testing.T) {
 
 // A request names ranks of the job, or none.
 func TestParseRanks(t *testing.T) {
-	for args, want := range map[string]string{"": "", "ranks=0-1,3": "", "ranks=4": "the job has ranks 0-3", "ranks=": "the job has", "ranks=x": "the job has", "nodes=1": "does not know", "ranks=1 ranks=2": "does not know"} {
+	for args, want := range map[string]string{"": "", "ranks=0-1,3": "", "ranks=4": "of the job, which has ranks 0-3", "ranks=": "of the job", "ranks=x": "of the job", "nodes=1": "is not an argument", "ranks=1 ranks=2": "is not an argument"} {
 		if _, err := parseRanks(strings.Fields(args), 4); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", args, err, want)
 		}

@@ -160,7 +160,7 @@ func hashFile(f *os.File, size int64) (string, error) {
 	case err != nil:
 		return "", withoutPath(err)
 	case n != size:
-		return "", fmt.Errorf("its size was %d bytes and has changed; a program writes to it", size)
+		return "", fmt.Errorf("the file had %d bytes, but its size has changed; a program is writing to it", size)
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -15,16 +15,16 @@ import (
 type Options struct {
 	Stage      []string `name:"--stage" after:"exclude" arg:"FILE" topic:"" under:"Environment" help:"copy FILE to the hosts for this job; may be repeated"`
 	StageFiles []string `name:"--preload-files" after:"stage" arg:"A,B" topic:"" under:"Environment" help:"stage several files, as with Open MPI"`
-	StageProg  bool     `name:"--stage-program" after:"preload-files" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"copy the program of each app context, as --stage"`
+	StageProg  bool     `name:"--stage-program" after:"preload-files" also:"-preload-binary --bcast" topic:"" under:"Environment" help:"copy the program of each app context, as --stage does"`
 }
 
 const texts = `
 --stage
-  mpiexec starts a program from the copy if the command line names it as FILE, or as the last part of FILE
-  without a slash. This also applies to spawned programs. Ranks find other files in the folder
-  $MPIEXEC_STAGE_DIR. This folder is on a disk of the host, and mpiexec removes it at the end of the job. If
-  a host already has the same file at the same path, or from another job, it uses that file. On this
-  machine, mpiexec creates links instead of copies.
+  If the command line or a spawn request starts FILE as a program, mpiexec starts the copy instead. The program
+  may also be given by its name without a folder: with --stage bin/prog, prog is enough. Ranks find other
+  files in the folder $MPIEXEC_STAGE_DIR. This folder is on a disk of the host, and mpiexec removes it at the
+  end of the job. If a host already has the same file at the same path, or from another job, it uses that
+  file. On this machine, mpiexec creates links instead of copies.
 `
 
 // A Contents holds the contents of the files that the request stages, in the order of the request.

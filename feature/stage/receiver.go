@@ -165,7 +165,7 @@ func (s *receiver) writePiece(m *FileChunk) error {
 		}
 	}
 	if m.File != i || len(m.Bytes) == 0 || s.gotBytes+int64(len(m.Bytes)) > s.files[i].Size {
-		return fmt.Errorf("mpiexec sent %d bytes of file %d, but the host expects the rest of file %d", len(m.Bytes), m.File, i)
+		return fmt.Errorf("mpiexec sent %d bytes of file %d, but the host waits for the remaining bytes of file %d", len(m.Bytes), m.File, i)
 	}
 	if _, err := s.file.Write(m.Bytes); err != nil {
 		return err

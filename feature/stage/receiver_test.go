@@ -55,10 +55,10 @@ func TestChunksThatWereNotRequested(t *testing.T) {
 		pieces []FileChunk
 		reason string
 	}{
-		"another file":      {[]FileChunk{{File: 1, Bytes: []byte("x")}}, "mpiexec sent 1 bytes of file 1, but the host expects the rest of file 0"},
-		"no such file":      {[]FileChunk{{File: 7, Bytes: []byte("x")}}, "but the host expects the rest of file"},
-		"negative":          {[]FileChunk{{File: -1, Bytes: []byte("x")}}, "but the host expects the rest of file"},
-		"too long":          {[]FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "but the host expects the rest of file"},
+		"another file":      {[]FileChunk{{File: 1, Bytes: []byte("x")}}, "mpiexec sent 1 bytes of file 1, but the host waits for the remaining bytes of file 0"},
+		"no such file":      {[]FileChunk{{File: 7, Bytes: []byte("x")}}, "but the host waits for the remaining bytes of file"},
+		"negative":          {[]FileChunk{{File: -1, Bytes: []byte("x")}}, "but the host waits for the remaining bytes of file"},
+		"too long":          {[]FileChunk{{Bytes: []byte("four")}, {Bytes: []byte("+")}}, "but the host waits for the remaining bytes of file"},
 		"nothing":           {[]FileChunk{{}}, "mpiexec sent 0 bytes of file 0"},
 		"something else":    {[]FileChunk{{Bytes: []byte("FOUR")}}, "the file changed while mpiexec sent it"},
 		"packed badly":      {[]FileChunk{{Size: 4, Bytes: []byte("four")}}, "a compressed part of a file has 0 bytes instead of 4"},

@@ -11,8 +11,8 @@ type Options struct {
 const texts = `
 --status
   mpiexec --status JOB [HOSTS]: prints the state of JOB. For your own jobs it also prints what each rank is
-  doing, as -timeout does. Root and administrators of the node get this for all jobs. HOSTS needs only one
-  node of the job. JOB is the ID of a job, an unambiguous beginning of an ID, ID@USER, or last, which is
+  doing, in the same form as -timeout. Root and administrators of the node get this for all jobs. HOSTS must
+  include at least one node of the job. JOB is the ID of a job, an unambiguous beginning of an ID, ID@USER, or last, which is
   your newest job. If several users have jobs with the same ID, JOB must be ID@USER, unless one of the jobs
   is yours. If the job has just begun or does not reply, the command prints only what the kernel knows about
   the processes of the job.

@@ -192,7 +192,7 @@ func TestNothingStaysUnderLimitsOfTheNode(t *testing.T) {
 			if _, prepared := m.(*wire.Prepared); !is && !prepared {
 				continue
 			}
-			if is != test.refused || is && !strings.HasPrefix(refused.Reason, "--leave-children: mpiexec could not apply the limits of this node") {
+			if is != test.refused || is && !strings.HasPrefix(refused.Reason, "--leave-children cannot be used on this host: mpiexec could not enforce the limits of the host") {
 				t.Errorf("%v: %+v", test.most, m)
 			}
 			break

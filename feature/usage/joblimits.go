@@ -55,7 +55,7 @@ func OwnLimitExceeded(node, rank string, resource limits.Resource, used, allowed
 	case rank != "":
 		where = " by rank " + rank + where
 	case resource == limits.RankMem:
-		where = " by processes that belong to no rank" + where
+		where = " by processes that are not part of a rank" + where
 	}
 	return limits.Excess{Name: resource, Used: used, Allowed: allowed, Where: where, From: "limits.toml of " + node}
 }

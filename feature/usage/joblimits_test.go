@@ -87,9 +87,9 @@ func TestEverySampledLimitCounts(t *testing.T) {
 // If a node's own limit is exceeded, the report names its origin.
 func TestLimitsOfTheNodeAreTold(t *testing.T) {
 	for want, excess := range map[string]limits.Excess{
-		"mem: 101 bytes used on host b, 100 bytes allowed by limits.toml of b":                                      OwnLimitExceeded("b", "", limits.HostMem, 101, 100),
-		"pmem: 101 bytes used by rank 3 on host b, 100 bytes allowed by limits.toml of b":                           OwnLimitExceeded("b", "3", limits.RankMem, 101, 100),
-		"pmem: 101 bytes used by processes that belong to no rank on host b, 100 bytes allowed by limits.toml of b": OwnLimitExceeded("b", "", limits.RankMem, 101, 100),
+		"mem: 101 bytes used on host b, 100 bytes allowed by limits.toml of b":                                           OwnLimitExceeded("b", "", limits.HostMem, 101, 100),
+		"pmem: 101 bytes used by rank 3 on host b, 100 bytes allowed by limits.toml of b":                                OwnLimitExceeded("b", "3", limits.RankMem, 101, 100),
+		"pmem: 101 bytes used by processes that are not part of a rank on host b, 100 bytes allowed by limits.toml of b": OwnLimitExceeded("b", "", limits.RankMem, 101, 100),
 	} {
 		if got := excess.String(); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -56,7 +56,7 @@ func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *
 	}
 	l.sampled = limits.Minimum(l.sampled, own.Matching(func(r limits.Resource) bool { return !r.IsKernelLimit() }))
 	if l.areSampled() && m.Supervision.LeaveChildren {
-		return &rank.Error{Code: job.ExitInternal, Reason: fmt.Sprintf("--leave-children: mpiexec could not apply the limits of this node (%s) to the processes that stay", config.LimitsFile), Hint: "leave out --leave-children, or choose other hosts"}
+		return &rank.Error{Code: job.ExitInternal, Reason: fmt.Sprintf("--leave-children cannot be used on this host: mpiexec could not enforce the limits of the host (%s) after the end of the job", config.LimitsFile), Hint: "leave out --leave-children, or choose other hosts"}
 	}
 	return nil
 }

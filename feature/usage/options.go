@@ -44,9 +44,9 @@ const texts = `
 
 --usage
   mpiexec prints the wall time of the longest rank, the CPU time of all ranks and their descendants, and the
-  largest memory use (resident set) of a host, or of the job. It measures memory every second at first, and
-  every 5 s later. If the job was too short for a measurement, the value has >= and is the maximum of the
-  largest process alone. For a job of several ranks, or inside a batch system, mpiexec prints four more
+  largest memory use (resident set) of a host, or of the job. It measures memory every second at the
+  beginning of the job, and every 5 s later. If the job was too short for a measurement, mpiexec prints >= and
+  the memory use of the largest process. For a job of several ranks, or inside a batch system, mpiexec prints four more
   lines: resources_used.cput, .mem, .vmem and .walltime. =rank prints a line for each rank. =lines prints
   only the four lines.
 `

@@ -27,7 +27,7 @@ func formatUsage(form string, req job.Request, r job.Result, firsts []int) (repo
 		report = usageByNode(r)
 	}
 	if g := r.Gang; g != nil {
-		report += fmt.Sprintf("gang: ran for %s, stopped for %s, %s\n", secondsText(g.Ran), secondsText(g.Stopped), text.Count(g.Switches, "time"))
+		report += fmt.Sprintf("gang: the ranks ran for %s and were stopped for %s (%s)\n", secondsText(g.Ran), secondsText(g.Stopped), text.Count(g.Switches, "time"))
 	}
 	if len(r.Usage.Ranks) > 1 || req.EndPolicy.InBatchJob {
 		report += formatResources(r.Usage.Job)

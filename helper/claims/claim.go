@@ -215,7 +215,7 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 	others.Mine = slices.DeleteFunc(others.Mine, func(c job.Claim) bool { // the worker releases them when it takes our claim
 		return c.Job == mine.Job && (c.IdleReason != "" || mine.IdleReason != "")
 	})
-	most := others.Occupancy().Ranks
+	running := others.Occupancy().Ranks
 	_, others.Mine = splitEnclosingJobs(others.Mine, mine.Job, mine.UID) // also claims under another name of this machine (alias=)
 	use := others.Occupancy()
 	switch {
@@ -225,8 +225,8 @@ func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) e
 		return &conflictError{fmt.Sprintf("the host is not idle: job %s runs there", others.Mine[0].Job)}
 	case mine.Exclusive && others.OtherUsersClaims > 0:
 		return &conflictError{fmt.Sprintf("the host is not idle: job %s runs there", others.OtherJob)}
-	case terms.MaxProcs >= 0 && most+len(mine.Ranks) > terms.MaxProcs:
-		return &conflictError{fmt.Sprintf("%d of at most %d processes running", most, terms.MaxProcs)}
+	case terms.MaxProcs >= 0 && running+len(mine.Ranks) > terms.MaxProcs:
+		return &conflictError{fmt.Sprintf("the host already runs %d of at most %d processes", running, terms.MaxProcs)}
 	}
 	for _, r := range mine.Ranks {
 		for _, address := range r.GPUs {

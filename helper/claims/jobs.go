@@ -78,8 +78,9 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	if err != nil {
 		answer.Err = err.Error()
 	}
-	if cut := answer.Truncate(m.MaxBytes); len(cut) > 0 && notice == "" {
-		notice = fmt.Sprintf("the list of jobs is incomplete, because user %s has too many jobs", w.ledger.UserName(cut[0]))
+	if omitted := answer.Truncate(m.MaxBytes); len(omitted) > 0 && notice == "" {
+		user := w.ledger.UserName(omitted[0])
+		notice = fmt.Sprintf("the list of jobs is incomplete, because user %s has too many jobs", user)
 	}
 	if answer.Settings, err = probe.ReadState(w.adminFiles.State); err != nil {
 		notice = cmp.Or(notice, "the settings of the node cannot be read: "+err.Error())
@@ -156,7 +157,7 @@ func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, 
 		}
 	}
 	if more := len(results) - maxEvictions; more > 0 {
-		texts = append(texts, fmt.Sprintf("job %[2]s has %[1]d more entries, which are not listed here", more, id))
+		texts = append(texts, fmt.Sprintf("job %s has %d more entries, which are not listed here", id, more))
 	}
 	return texts, heldStill
 }

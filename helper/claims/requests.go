@@ -98,7 +98,8 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 		return // other users make requests faster than replies expire
 	}
 	if !authorized {
-		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: job.NotAllowedText + "job " + string(a.Job) + " belongs to user " + w.ledger.UserName(os.Geteuid())})
+		user := w.ledger.UserName(os.Geteuid())
+		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("%s, because job %s belongs to user %s", job.NotAllowedText, a.Job, user)})
 		return
 	}
 	if w.requests.mpiexecStopped {
@@ -252,7 +253,7 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 		case last.State != "", look%4 == 3 && !dir.HasClaim(of):
 			return endedReply(a, last)
 		case time.Now().After(deadline):
-			return refused(fmt.Sprintf("%s%s for %v", job.NoAnswerText, a.Job, firstReplyTimeout))
+			return refused(fmt.Sprintf("%s within %v", job.NoAnswerText, firstReplyTimeout))
 		}
 		select {
 		case <-ctx.Done():

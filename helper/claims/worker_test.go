@@ -138,7 +138,7 @@ func TestConflict(t *testing.T) {
 		{"another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: claimed(0)}, []job.Claim{{Job: "b", Exclusive: true}}, "another job uses the host exclusively"},
 		{"a try-out where another is alone", wire.Prepare{Claim: wire.Claim{MaxProcs: -1, IgnoreOthers: true}}, job.Claim{}, []job.Claim{{Job: "b", Exclusive: true}}, "another job uses the host exclusively"},
 		{"room below maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 4}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, ""},
-		{"over maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 3}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, "2 of at most 3 processes running"},
+		{"over maxproc", wire.Prepare{Claim: wire.Claim{MaxProcs: 3}}, job.Claim{Ranks: claimed(0, 1)}, []job.Claim{two}, "the host already runs 2 of at most 3 processes"},
 		{"a GPU of another", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:07:00.0")}},
 			"GPU 0000:07:00.0 was taken by another job"},
 		{"other GPUs", wire.Prepare{Claim: wire.Claim{MaxProcs: -1}}, job.Claim{Ranks: card(0, "0000:07:00.0")}, []job.Claim{{Job: "b", Ranks: card(3, "0000:0f:00.0")}}, ""},

@@ -161,7 +161,7 @@ func examineProgram(exam *job.NodeDiagnosis, environ []string, m *wire.Diagnose)
 func homeDefect(environ []string) job.Defect {
 	dir := job.EnvValue(environ, "HOME")
 	wrong := func(text, remedy string) job.Defect { return job.Defect{Code: "home", Text: text, Remedy: remedy} }
-	const byWhom = "create or mount that directory, or give the account another home directory; getent passwd shows the present one"
+	const byWhom = "create or mount that directory, or give the account another home directory; getent passwd shows which one it has now"
 	info, err := os.Stat(dir)
 	switch {
 	case dir == "":

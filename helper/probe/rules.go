@@ -138,7 +138,7 @@ func readIfRoots(f *os.File, err error, name string, limit int) (*string, error)
 	case st.Mode&0o022 != 0:
 		return nil, fmt.Errorf("%s: mode %04o: users other than root may write to it", name, st.Mode&0o7777)
 	case st.Size > int64(limit):
-		return nil, fmt.Errorf("%s: has %d bytes, more than %d", name, st.Size, limit)
+		return nil, fmt.Errorf("%s: the file has %d bytes, but at most %d are allowed", name, st.Size, limit)
 	}
 	content, err := io.ReadAll(io.LimitReader(f, int64(limit)))
 	text := string(content)

@@ -66,7 +66,7 @@ func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	err = b.setCPUs(mask)
 	if isDenied(err) && !b.required {
 		b.denied = true
-		b.warn(fmt.Sprintf("cannot bind ranks to CPUs or memory: sched_setaffinity: %v (perhaps by the seccomp filter of a container); to avoid this warning, use --bind-to none", err))
+		b.warn(fmt.Sprintf("cannot bind ranks to CPUs or memory: sched_setaffinity: %v (perhaps because of a seccomp filter of a container); to avoid this warning, use --bind-to none", err))
 		return nil, nil
 	}
 	if err != nil {

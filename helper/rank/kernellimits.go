@@ -52,7 +52,7 @@ func NewKernelLimits(bounds []job.KernelLimit) (KernelLimits, *Error) {
 		r := Rlimit{b.Resource, resource, rlimitOf(b)}
 		var own unix.Rlimit
 		if err := unix.Getrlimit(resource, &own); err == nil && r.value.Cur > own.Max && os.Geteuid() != 0 {
-			return nil, r.setError(fmt.Sprintf("the hard limit is %s", limitText(resource, own.Max)))
+			return nil, r.setError("the hard limit is " + limitText(resource, own.Max))
 		}
 		all = append(all, r)
 	}
@@ -88,7 +88,8 @@ func rlimitOf(b job.KernelLimit) unix.Rlimit {
 }
 
 func (r Rlimit) setError(reason string) *Error {
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
+	value := limitText(r.resource, r.value.Cur)
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, value, reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
 }
 
 // applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it lets

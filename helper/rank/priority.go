@@ -65,7 +65,7 @@ func (p Priority) SetForForks() (restore func(), denied []string, isRaised bool)
 		return func() {}, nil, false
 	}
 	refuse := func(what, wanted, got string, raised bool) {
-		denied = append(denied, fmt.Sprintf("%s %s is not allowed, so it is %s", what, wanted, got))
+		denied = append(denied, fmt.Sprintf("this host does not allow %s %s, so ranks run with %s", what, wanted, got))
 		isRaised = isRaised || raised
 	}
 	if got := setNice(p.Nice, own.Nice); got != p.Nice {

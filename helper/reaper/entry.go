@@ -27,7 +27,7 @@ var (
 	space     [2]uint64              // struct rlimit: the soft and the hard limit
 	lowered   = [2]uint64{modest, 0} // the limit that entry sets instead; 0: it set none
 	tooLittle = "mpiexec: start: the address space is limited (ulimit -v), but mpiexec needs 900 MB; type: ulimit -v unlimited\n" +
-		"  If the shell refuses that: open a new shell, ask the batch system for more memory, or have \"as\" raised in /etc/security/limits.conf.\n"
+		"  If the shell refuses this command, open a new shell, ask the batch system for more memory, or ask an administrator to raise \"as\" in /etc/security/limits.conf.\n"
 )
 
 func init() {

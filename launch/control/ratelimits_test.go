@@ -34,7 +34,7 @@ func TestAsksOfANodeArePaced(t *testing.T) {
 			t.Errorf("%s of %s after %v: %d pass, want %d", step.verb, step.node, step.after, got, step.want)
 		}
 	}
-	if why := limits.TooSoon(Request{Verb: job.VerbSuspend, SayingNode: "n1"}, began.Add(time.Hour)); why != "the job received too many requests through n1; ask again in 10 s" {
+	if why := limits.TooSoon(Request{Verb: job.VerbSuspend, SayingNode: "n1"}, began.Add(time.Hour)); why != "the job received too many requests through n1; try again in 10 s" {
 		t.Error(why)
 	}
 }

@@ -50,7 +50,7 @@ func (g *HostPolicy) SetCandidates(req *job.Request) {
 // allowed by the policy g.
 func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
 	if g.FindHosts == nil {
-		return errors.New("this spawn cannot choose its hosts")
+		return errors.New("spawn requests of this job cannot choose hosts")
 	}
 	defs, err := g.FindHosts(list)
 	if err != nil {

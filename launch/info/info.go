@@ -38,7 +38,7 @@ type Constraints []infoValues
 // applies the info keys of the spawn (MPI-4.1, 11.8.4), and ignores unknown ones.
 func MakeRequest(req job.Request, parent job.App, r spawn.Request, g *HostPolicy) (job.Request, Constraints, error) {
 	if len(r.Commands) == 0 { // a faulty helper may send that
-		return req, nil, errors.New("the spawn names no program")
+		return req, nil, errors.New("the spawn request names no program")
 	}
 	req.Apps, req.FixedPlacements, req.Wait = nil, nil, false
 	req.NodeSet, req.Balance, req.Contiguous = nodeset.Setting{}, false, "" // a spawn runs on the nodes that the job has selected
@@ -94,7 +94,7 @@ func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Req
 	case "host", "hosts", "add-host":
 		return v.confineToHosts(req, p.Value, g)
 	case "file", "hostfile": // the rank's helper reads these files and sends other keys
-		return fmt.Errorf("info key %s: only the helper on the host of the rank reads such files, and it did not do so", p.Key)
+		return fmt.Errorf("info key %s: the helper on the host of the rank has not read this file", p.Key)
 	case "wdir":
 		app.Dir = resolvePath(app.Dir, p.Value)
 	case "path":

@@ -174,9 +174,9 @@ func (n *Node) sameVersion(hello *wire.Hello, c *Connector) error {
 	}
 	switch {
 	case hello.Version != wire.Version || want != "" && hello.Build != want:
-		return fmt.Errorf("helper: the mpiexec on the host has version %s, and this one has version %s", hello.Build, c.Build)
+		return fmt.Errorf("helper: the mpiexec on the host has version %s, and this mpiexec has version %s", hello.Build, c.Build)
 	case want != c.Build && hello.Release != c.Release:
-		return fmt.Errorf("helper: the mpiexec on the host has version %s, and this one has version %s: install the same release on both", hello.Release, c.Release)
+		return fmt.Errorf("helper: the mpiexec on the host has version %s, and this mpiexec has version %s: install the same release on both", hello.Release, c.Release)
 	}
 	return nil
 }

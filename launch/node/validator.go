@@ -227,7 +227,7 @@ func Violationf(format string, args ...any) error {
 }
 
 // ErrNotAsked is the violation for a helper that sends a reply without a request.
-var ErrNotAsked = wire.Violation("the host sent a reply to which there was no request")
+var ErrNotAsked = wire.Violation("the host sent a reply that mpiexec had not requested")
 
 var errTooMuch = wire.Violation("the host sent more output than mpiexec allowed")
 

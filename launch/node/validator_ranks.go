@@ -256,11 +256,13 @@ func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 		delete(v.givenUpFences, m.ID)
 		return v.UnlessDrained(v.UnlessEnding(m))
 	case v.fences[m.ID]:
-		return nil, Violationf("the host sent 2 fences at once")
+		return nil, Violationf("the host opened 2 fences at once")
 	case len(v.fences) >= maxOpenFences:
-		return nil, Violationf("the host sent %d fences at once", len(v.fences)+1)
+		count := len(v.fences) + 1
+		return nil, Violationf("the host opened %d fences at once", count)
 	case v.openFenceBytes+len(m.ID) > maxFenceNameBytes:
-		return nil, Violationf("the host sent fences with names of %d bytes", v.openFenceBytes+len(m.ID))
+		size := v.openFenceBytes + len(m.ID)
+		return nil, Violationf("the host opened fences whose names have %d bytes in total", size)
 	}
 	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
 	if admitted != nil {
@@ -282,7 +284,8 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	case p.phase == groupDrained:
 		return nil, errLate(m)
 	case p.fenceOpen || n != p.nextFence:
-		return nil, Violationf("the host sent %d fences at once", p.openFenceCount(n))
+		count := p.openFenceCount(n)
+		return nil, Violationf("the host opened %d fences at once", count)
 	}
 	p.nextFence++
 	p.fenceOpen = true
@@ -336,7 +339,7 @@ func (v *Validator) checkDrained(m *wire.Drained) error {
 	for _, s := range ranks.all {
 		phase := s.phase.Load()
 		if phase == rankRunning || phase == rankReleased && v.progress.endSent.IsZero() && s.group.phase != killSent {
-			return Violationf("the host sent the message Drained before the end of rank %d", s.rank)
+			return Violationf("the host sent the message Drained before it reported the end of rank %d", s.rank)
 		}
 	}
 	if len(m.KeptSessions) > 0 && !v.sessions {

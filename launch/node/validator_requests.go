@@ -116,7 +116,8 @@ func (r *RankRequests) CheckNext(m wire.Message, id, limit int, kind string) err
 	case id <= r.lastID:
 		return InvalidValue(m, "ID", id)
 	case r.unanswered >= limit:
-		return Violationf("the host sent %d %s at once", limit+1, kind)
+		count := limit + 1
+		return Violationf("the host sent %d %s at once", count, kind)
 	}
 	r.lastID = id
 	return nil

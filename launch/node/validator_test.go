@@ -125,11 +125,11 @@ func TestAdmitValues(t *testing.T) {
 		{&wire.Credit{Rank: nodetest.Own, Bytes: 1}, "the host sent a Credit message with an impossible value: bytes 1"},
 		{&wire.Credit{Rank: nodetest.Own, Bytes: -1}, "the host sent a Credit message with an impossible value: bytes -1"},
 		{&wire.Credit{Rank: nodetest.Own, Stream: wire.Stdout}, "the host sent a Credit message with an impossible value: stream 1"},
-		{&wire.Fence{ID: "g/1"}, "the host sent 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "the host sent 3 fences at once"},
+		{&wire.Fence{ID: "g/1"}, "the host opened 2 fences at once"}, {&wire.Fence{ID: "g/2"}, "the host opened 3 fences at once"},
 		{&wire.Fence{ID: "g/-1"}, `the host sent a Fence message with an impossible value: ID "g/-1"`}, {&wire.Fence{ID: "g/00"}, `the host sent a Fence message with an impossible value: ID "g/00"`},
-		{&wire.Fence{ID: "g"}, `the host sent a Fence message with an impossible value: ID "g"`}, {&wire.Fence{ID: "h/0"}, "the host sent a reply to which there was no request"},
+		{&wire.Fence{ID: "g"}, `the host sent a Fence message with an impossible value: ID "g"`}, {&wire.Fence{ID: "h/0"}, "the host sent a reply that mpiexec had not requested"},
 		{&wire.RankMapRequest{}, "the host sent a RankMapRequest message with an impossible value: ID 0"},
-		{&wire.Drained{}, "the host sent the message Drained before the end of rank 4"},
+		{&wire.Drained{}, "the host sent the message Drained before it reported the end of rank 4"},
 	} {
 		g, _ := nodetest.NewStage(t, "running")
 		_, err := g.CheckMessage(test.m)
@@ -253,7 +253,7 @@ func TestAdmitFencesOfAnyRanks(t *testing.T) {
 			t.Fatalf("fence %d: %s", i, got)
 		}
 	}
-	if got := nodetest.Judge(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("the host sent %d fences at once", node.MaxOpenFences+1) {
+	if got := nodetest.Judge(g, &wire.Fence{ID: "fence:g/9999"}); got != fmt.Sprintf("the host opened %d fences at once", node.MaxOpenFences+1) {
 		t.Errorf("one more: %s", got)
 	}
 }
@@ -314,7 +314,7 @@ func TestAdmitLongNamesOfFences(t *testing.T) {
 	if got := nodetest.Judge(g, &wire.Fence{ID: name(4).String()}); got != "ok" {
 		t.Errorf("one more after a result: %s", got)
 	}
-	if got := nodetest.Judge(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "the host sent fences with names of ") {
+	if got := nodetest.Judge(g, &wire.Fence{ID: name(5).String()}); !strings.HasPrefix(got, "the host opened fences whose names have ") {
 		t.Errorf("one more: %s", got)
 	}
 }

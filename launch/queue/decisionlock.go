@@ -53,7 +53,7 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 	if err := q.helpers.WhyUnreached(host.Name); err != nil {
 		return usererr.Reason(err)
 	}
-	return "mpiexec has not reached it"
+	return "mpiexec is not connected to it"
 }
 
 // isBatchManaged reports whether mpiexec runs inside a batch job. In that case there is no queue, because the

@@ -253,7 +253,7 @@ func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 		if decision == overtakeTicket {
 			m.Number = p.head.Number
 		} else {
-			q.env.Say(fmt.Sprintf("%s's request (job %s, pid %d on %s) could have started for 1 minute and did not; this job starts before it",
+			q.env.Say(fmt.Sprintf("the request of %s (job %s, pid %d on %s) could have started a minute ago, but has not started; this job starts before it",
 				ticketOwner(p.head), p.head.Job, p.head.PID, q.host.Name()))
 		}
 		call(ctx, q, q.env.ReplyTime, q.host, m, q.PositionReceived)

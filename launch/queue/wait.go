@@ -174,23 +174,24 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 // waitReason returns a short phrase that says why the request waits. If it waits for a better node set, until is the
 // end of that wait.
 func waitReason(failed *plan.Error, until time.Time) string {
-	fit := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
+	ranks := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
 	case code == plan.CodeDelayed:
-		return "a better node set may become free until " + until.Format(time.TimeOnly)
+		end := until.Format(time.TimeOnly)
+		return fmt.Sprintf("mpiexec waits until %s for a better node set", end)
 	case code == plan.CodeQueueBusy:
 		return "other requests are ahead"
 	case failed.WantedRanks == 0:
 	case code == plan.CodeNotEnough:
-		return "there are free CPUs for " + fit
+		return "there are free CPUs for " + ranks
 	case code == plan.CodeLimits:
-		return "limits allow only " + fit
+		return "limits allow only " + ranks
 	case code == plan.CodeNoGPU:
-		return "there are free GPUs for " + fit
+		return "there are free GPUs for " + ranks
 	case code == plan.CodeNoSet:
-		return fit + " fit in the largest node set"
+		return "the largest node set has room for " + ranks
 	case code == plan.CodeNotContiguous:
-		return fit + " fit on neighbouring nodes"
+		return "neighbouring nodes have room for " + ranks
 	}
 	return failed.Text
 }

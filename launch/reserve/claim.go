@@ -79,7 +79,7 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 			})
 		for _, n := range r.planHosts { // also nodes of earlier groups
 			if n.lost != nil { // the next survey handles the loss
-				conflict = &claimConflict{n.def.Name, "mpiexec lost contact before the start"}
+				conflict = &claimConflict{n.def.Name, "mpiexec lost contact with the host before the ranks started"}
 			}
 		}
 		switch {

@@ -45,11 +45,12 @@ func (r *reservation) checkClocks(p job.Plan) error {
 	if by <= p.Gang.Slice/10 {
 		return nil
 	}
-	text := fmt.Sprintf("--gang: the clock of %s is %v ahead of the clock of %s", ahead.def.Name, by.Round(100*time.Millisecond), behind.def.Name)
+	difference := by.Round(100 * time.Millisecond)
+	text := fmt.Sprintf("--gang: the clock of %s is %v ahead of the clock of %s", ahead.def.Name, difference, behind.def.Name)
 	if by <= p.Gang.Slice/2 {
-		r.reportOnce("warning: " + text + "; that time of each turn is lost")
+		r.reportOnce("warning: " + text + "; in each turn, this time is lost")
 		return nil
 	}
-	return &plan.Error{Code: plan.CodeGang, Permanent: true, Text: fmt.Sprintf("%s, more than half of a turn of %v", text, p.Gang.Slice),
+	return &plan.Error{Code: plan.CodeGang, Permanent: true, Text: fmt.Sprintf("%s, which is more than half of a turn (%v)", text, p.Gang.Slice),
 		Remedy: "set the clocks, and synchronize them by NTP: timedatectl set-ntp true"}
 }

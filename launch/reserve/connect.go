@@ -93,7 +93,7 @@ func (r *reservation) connectCandidates(ctx context.Context) error {
 // SV-36). It matters only if several queue hosts are configured.
 const otherHostsWait = 3 * time.Second
 
-var errNoReply = fmt.Errorf("the host did not answer within %v after other hosts", otherHostsWait)
+var errNoReply = fmt.Errorf("the host did not answer within %v after another host had answered", otherHostsWait)
 
 // connectAll connects to all nodes at the same time and records the result for each node. It starts to read
 // from the nodes that it reaches. If there are several queue hosts, it waits at most otherHostsWait for those
@@ -226,7 +226,7 @@ func cancelReason(ctx context.Context, failed []job.Failure) error {
 	for _, f := range failed {
 		hosts = append(hosts, f.Node)
 	}
-	return &usererr.Error{Text: late.Text + ": these hosts have not answered yet: " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
+	return &usererr.Error{Text: late.Text + "; these hosts have not answered yet: " + hostlist.Fold(hosts), Remedy: late.Remedy, Code: late.Code}
 }
 
 // connectTo connects to the given hosts that are not connected, all at the same time, and removes lost hosts. After the

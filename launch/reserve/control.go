@@ -135,7 +135,7 @@ func remainingClaim(pages []job.LedgerListing, t jobTarget) (node, claim string)
 		switch {
 		case t.uidOn(i) < 0:
 		case p.Err != "":
-			return p.Node, "its end cannot be checked on this host: " + p.Err
+			return p.Node, "the claims on this host cannot be read: " + p.Err
 		case slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return t.isClaimOf(i, c) }):
 			return p.Node, "the job still uses CPUs on this host"
 		}

@@ -145,7 +145,7 @@ func TestRemainingClaim(t *testing.T) {
 	}{
 		{"nothing", []job.LedgerListing{{Node: "a", Claims: []job.Claim{other}}, {Node: "b", Claims: []job.Claim{mine}}, {Node: "c"}}, "", ""},
 		{"a claim", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c", Claims: []job.Claim{other, mine}}}, "c", "the job still uses CPUs on this host"},
-		{"a ledger of the job's that cannot be read", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "its end cannot be checked on this host: broken"},
+		{"a ledger of the job's that cannot be read", []job.LedgerListing{{Node: "a", Err: "broken"}, {Node: "b"}, {Node: "c"}}, "a", "the claims on this host cannot be read: broken"},
 		{"a host that came later", []job.LedgerListing{{Node: "a"}, {Node: "b"}, {Node: "c"}, {Node: "d", Claims: []job.Claim{mine}}}, "", ""},
 		{"another ledger that cannot be read", []job.LedgerListing{{Node: "a"}, {Node: "b", Err: "broken"}, {Node: "c"}}, "", ""},
 	} {

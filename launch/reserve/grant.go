@@ -34,8 +34,8 @@ func (r *reservation) confineToGrant() {
 			go n.Close()
 			continue
 		}
-		if left := len(probe.Topology.UsableCPUs()); left < all {
-			line := fmt.Sprintf("the job may use %d of %s, according to %s", left, text.Count(all, "CPU"), n.def.GrantedCPUs.From)
+		if granted := len(probe.Topology.UsableCPUs()); granted < all {
+			line := fmt.Sprintf("the batch system grants the job %d of %s (%s)", granted, text.Count(all, "CPU"), n.def.GrantedCPUs.From)
 			lines[line] = append(lines[line], n.def.Name)
 		}
 		n.probe = probe

@@ -56,7 +56,7 @@ type MoveTarget struct {
 // there is an error, all new claims are released and all new connections closed.
 func FindMoveTarget(ctx context.Context, env Env, m MoveRequest) (*MoveTarget, error) {
 	r := newReservation(m.Request, env)
-	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("cannot be moved: mpiexec found no free hosts within %v", StartTimeout(m.Request))})
+	ctx, done := r.withinLimit(ctx, &usererr.Error{Text: fmt.Sprintf("the job cannot be moved: mpiexec found no free hosts within %v", StartTimeout(m.Request))})
 	defer done()
 	r.connected, r.req.SkipUnreachable = true, true
 	for _, n := range m.OwnNodes {
@@ -94,7 +94,7 @@ func (g *MoveTarget) findTarget(ctx context.Context, m MoveRequest) error {
 		g.releaseClaims()
 		g.r.env.Log.Info().Msg(conflict.Error())
 		if try == maxConflicts {
-			return fmt.Errorf("%v; %d times, another job took CPUs first", conflict, maxConflicts)
+			return fmt.Errorf("%v; mpiexec tried %d times, and each time another job took CPUs first", conflict, maxConflicts)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func (g *MoveTarget) findTargetOnce(ctx context.Context, m MoveRequest) error {
 		return noTargetReason(err)
 	}
 	if restart.IsSamePlan(m.CurrentPlan, p) {
-		return errors.New("cannot be moved: it would start on the same CPUs as now")
+		return errors.New("the job cannot be moved: it would start on the same CPUs as now")
 	}
 	g.Plan = p
 	r.setPlan(p)
@@ -123,7 +123,7 @@ func noTargetReason(err error) error {
 	if !errors.As(err, &failed) {
 		return err
 	}
-	return errors.New(strings.Join(append([]string{"cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
+	return errors.New(strings.Join(append([]string{"the job cannot be moved: " + failed.Text}, plan.FoldReasons(failed.Rejected)...), "; "))
 }
 
 // claimTarget tells the nodes of the plan to claim CPUs that the job does not have yet.
@@ -152,7 +152,7 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 			case *wire.ClaimConflict:
 				lost = &claimConflict{n.def.Name, answer.Reason}
 			case *wire.Refused:
-				lost = fmt.Errorf("cannot be moved: %s: %s", n.def.Name, answer.Reason)
+				lost = fmt.Errorf("the job cannot be moved: %s: %s", n.def.Name, answer.Reason)
 			}
 		})
 	for _, n := range r.planHosts {
@@ -178,7 +178,7 @@ func (g *MoveTarget) checkSeparation() error {
 	}
 	for text, names := range r.notices {
 		if i := slices.IndexFunc(r.planHosts, func(n *host) bool { return names.has[n.def.Name] }); i >= 0 {
-			return errors.New("cannot be moved: " + separationError(r.planHosts[i].def.Name, text))
+			return errors.New("the job cannot be moved: " + separationError(r.planHosts[i].def.Name, text))
 		}
 	}
 	return nil

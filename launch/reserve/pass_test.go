@@ -66,7 +66,7 @@ func TestOvertaking(t *testing.T) {
 	huge.Size = 1 << 20
 	unseen := stale
 	unseen.Nodes = "zz[1-9]"
-	const line = "eve's request (job stale, pid 4711 on a) could have started for 1 minute and did not; this job starts before it"
+	const line = "the request of eve (job stale, pid 4711 on a) could have started a minute ago, but has not started; this job starts before it"
 	for _, test := range []struct {
 		name   string
 		head   job.Ticket

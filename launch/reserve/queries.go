@@ -64,7 +64,7 @@ func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err er
 			if text := answer.Diagnosis.Rules.Forbidden; text != "" {
 				d = job.Defect{Text: text, Remedy: "ask the administrator of the host, or choose other hosts"}
 				if answer.Diagnosis.Rules.Drained {
-					d.Remedy = "choose other hosts, or, as root there: mpijob undrain root@" + n.def.Name
+					d.Remedy = "choose other hosts, or, if you have root access there, use: mpijob undrain root@" + n.def.Name
 				}
 			}
 			if d.Text != "" {

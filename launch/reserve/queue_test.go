@@ -90,7 +90,7 @@ func TestASilentQueueHost(t *testing.T) {
 		if took := time.Since(began); err != nil || took < otherHostsWait || took > otherHostsWait+time.Second {
 			t.Errorf("after %v: %v", took, err)
 		}
-		if want := "the queue host q1 cannot be reached (the host did not answer within 3s after other hosts); mpiexec uses the queue on q2"; r.lines() != want {
+		if want := "the queue host q1 cannot be reached (the host did not answer within 3s after another host had answered); mpiexec uses the queue on q2"; r.lines() != want {
 			t.Errorf("printed %q, want %q", r.lines(), want)
 		}
 	})

@@ -405,7 +405,7 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 
 // conflictError returns the error for an attempt to start that had maxConflicts conflicts with other jobs.
 func (r *reservation) conflictError(conflict *claimConflict) error {
-	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; %d times, another job took CPUs first", conflict, maxConflicts), Remedy: "start the job again"}
+	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; mpiexec tried %d times, and each time another job took CPUs first", conflict, maxConflicts), Remedy: "start the job again"}
 	if r.req.Wait {
 		failed.QueuePosition = r.snap.Ahead + 1
 	}

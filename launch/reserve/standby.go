@@ -100,6 +100,6 @@ func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
 // reportTooFewStandby reports that the job has fewer standby nodes than requested.
 func (r *reservation) reportTooFewStandby() {
 	if wanted, got := r.req.Restart.StandbyNodes, len(r.standby); r.spawnGroup == nil && got < wanted {
-		r.env.Report(fmt.Sprintf("only %d of %s %s free now", got, text.Count(wanted, "standby node"), map[bool]string{true: "is", false: "are"}[got == 1 || wanted == 1]))
+		r.env.Report(fmt.Sprintf("mpiexec could reserve only %d of %s", got, text.Count(wanted, "standby node")))
 	}
 }

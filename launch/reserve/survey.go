@@ -153,7 +153,7 @@ func lostBeforeStart(cause error) error {
 	if errors.As(cause, new(node.NoAnswerError)) {
 		return cause
 	}
-	return fmt.Errorf("mpiexec lost contact before the start (%s)", usererr.Reason(cause))
+	return fmt.Errorf("mpiexec lost contact with the host before the ranks started (%s)", usererr.Reason(cause))
 }
 
 // takeSnapshot builds the snapshot for the plan from the reports of the nodes.

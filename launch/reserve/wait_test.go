@@ -292,7 +292,7 @@ func TestANodeLostWhileItClaims(t *testing.T) {
 			}
 			return prepare && node == "b"
 		})
-		if _, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: mpiexec lost contact before the start (") {
+		if _, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "b: mpiexec lost contact with the host before the ranks started (") {
 			t.Errorf("%v", err)
 		}
 		if s.CountReceived("a", "CancelPrepare") == 0 {
@@ -318,7 +318,7 @@ func TestTheLowestNodeIsLostWhileOthersClaim(t *testing.T) {
 			return false
 		}
 		_, err := s.request(func(*job.Request) {}, "a", "b").findAndClose(t.Context())
-		if err == nil || !strings.HasPrefix(err.Error(), "a: mpiexec lost contact before the start (") {
+		if err == nil || !strings.HasPrefix(err.Error(), "a: mpiexec lost contact with the host before the ranks started (") {
 			t.Errorf("%v", err)
 		}
 	})

@@ -36,8 +36,8 @@ func (m Move) Args() (args []string, err error) {
 		names  []string
 	}{{fromArg, m.From}, {toArg, m.To}} {
 		folded := hostlist.FoldList(list.names)
-		if len(folded) > maxMoveText {
-			return nil, fmt.Errorf("the list of hosts of --%s has %d bytes; at most %d bytes are allowed", strings.TrimSuffix(list.prefix, "="), len(folded), maxMoveText)
+		if name, size := strings.TrimSuffix(list.prefix, "="), len(folded); size > maxMoveText {
+			return nil, fmt.Errorf("the list of hosts of --%s has %d bytes, but at most %d bytes are allowed", name, size, maxMoveText)
 		}
 		if folded != "" {
 			args = append(args, list.prefix+folded)
@@ -74,11 +74,11 @@ func ParseMove(args []string) (m Move, err error) {
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:
-		return "cannot be moved: " + job.StartedWithoutText + "--restart"
+		return "the job cannot be moved: it was started without --restart"
 	case !req.Checkpoint.CanRequest():
-		return "cannot be moved: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd, so its results would be lost"
+		return "the job cannot be moved: it was started without --ckpt-signal and --ckpt-cmd, so its results would be lost"
 	case req.EndPolicy.LeaveChildren:
-		return "cannot be moved: it was started with --leave-children, so its processes might stay on the old hosts"
+		return "the job cannot be moved: it was started with --leave-children, so its processes might stay on the old hosts"
 	}
 	return ""
 }
@@ -121,7 +121,7 @@ func findNamed(nodes []job.NodeDef, names []string) (found map[string]bool, unkn
 		is := func(s string) bool { return strings.EqualFold(s, name) }
 		i := slices.IndexFunc(nodes, func(n job.NodeDef) bool { return is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) })
 		if i < 0 {
-			return nil, fmt.Sprintf("cannot be moved: %s is not among the hosts that the job was started with", name)
+			return nil, fmt.Sprintf("the job cannot be moved: %s is not among the hosts with which the job was started", name)
 		}
 		found[nodes[i].Name] = true
 	}

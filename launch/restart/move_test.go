@@ -39,8 +39,8 @@ func TestMoved(t *testing.T) {
 		{"from and to the same", nil, Move{From: []string{"a"}, To: []string{"a"}}, "abcd", plan.CodeNoNodes + ", leaves a"},
 		{"what it has left before stays out", []job.Attempt{away}, Move{}, "abcd", "b:0-3 c:4-7, where it is"},
 		{"by another name, in capitals", nil, Move{From: []string{"B.EXAMPLE"}}, "abcd", "c:0-3 a:4-7, leaves b"},
-		{"from a stranger", nil, Move{From: []string{"b", "x"}}, "abcd", "cannot be moved: x is not among the hosts that the job was started with"},
-		{"to a stranger", nil, Move{To: []string{"x"}}, "abcd", "cannot be moved: x is not among the hosts that the job was started with"},
+		{"from a stranger", nil, Move{From: []string{"b", "x"}}, "abcd", "the job cannot be moved: x is not among the hosts with which the job was started"},
+		{"to a stranger", nil, Move{To: []string{"x"}}, "abcd", "the job cannot be moved: x is not among the hosts with which the job was started"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			first := cluster(eight...)

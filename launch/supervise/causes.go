@@ -118,7 +118,7 @@ var causes = [...]causeRule{
 	OutputFailed:       {name: "mpiexec cannot write its standard output or a file", reason: "internal", text: reportedText, code: fixedCode(job.ExitInternal), blames: blameNobody, afterRanks: true},
 	StdoutGone:         {name: "the standard output of mpiexec is closed", reason: "user", code: fixedCode(job.ExitNoStdout), blames: blameNobody, afterRanks: true, external: true},
 	BySignal:           {name: "a signal ends mpiexec", reason: "user", code: reportedCode, blames: blameNobody, afterRanks: true, external: true, mayBeBatch: anyCause},
-	NodeToldToEnd:      {name: "one node alone receives a signal to end", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
+	NodeToldToEnd:      {name: "only one node receives a signal that ends processes", reason: "host_lost", endKind: job.EndByNodeLoss, text: toldToEndText, code: fixedCode(job.ExitInternal), blames: blameNode, mayBeBatch: anyCause},
 	BatchEndsJob:       {name: "the batch system ends its job", reason: "rm", text: batchEndsText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
 	EndedByRequest:     {name: "a user ends the job with `--end`", reason: "user", text: reportedText, code: fixedCode(job.SIGTERM.Status()), blames: blameNobody, afterRanks: true, external: true},
 	EndedByMove:        {name: "a user moves the job with `--migrate`", reason: "move", endKind: job.EndByMove, text: reportedText, code: fixedCode(job.ExitCheckpointed), blames: blameNobody},
@@ -258,7 +258,7 @@ func lostNodeText(s *State, e Failure) string {
 // toldToEndText returns the text about a node on which processes have received a signal such as SIGTERM, although the
 // other nodes have not received one.
 func toldToEndText(s *State, e Failure) string {
-	text := fmt.Sprintf("the processes on %s received a signal to end (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
+	text := fmt.Sprintf("the processes on %s received a signal that ends them (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {
 		text += ": " + e.Text
 	}

@@ -39,7 +39,7 @@ var examples = []struct {
 	{BatchEndsJob, Policy{BatchJob: BatchJob{System: "slurm", Job: "4711"}}, []any{NodeLost{1, "srun: n2: task 0: Killed"}, sig(job.SIGTERM)}},
 	{EndedByRequest, Policy{}, []any{Failure{Kind: EndedByRequest, Text: "the job was ended by bob (administrator) with --end"}}},
 	{EndedByMove, Policy{}, []any{MoveReady{"the job was moved to n[4-5] by bob (administrator) with --migrate"}}},
-	{NoProgress, Policy{}, []any{Failure{Kind: NoProgress, Text: "no progress for 60 s: 2 of 3 ranks wait in MPI_Allreduce, 1 does something else"}}},
+	{NoProgress, Policy{}, []any{Failure{Kind: NoProgress, Text: "no progress for 60 s: 2 of 3 ranks wait in MPI_Allreduce"}}},
 }
 
 // Every cause has a row in causes and an example. The table in doc/supervision.md lists the

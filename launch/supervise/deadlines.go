@@ -157,7 +157,7 @@ func (s *State) warnRanks(now time.Time) []Action {
 		return nil
 	}
 	s.deadlines.warn = time.Time{}
-	number := job.Signal(s.policy.Warn.Signal)
-	line := fmt.Sprintf("the job has to end in %v: mpiexec sent %s to %s on %s", s.policy.Warn.Before, number, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"))
-	return []Action{SignalAllRanks{number}, ReportLine{line}}
+	signal := job.Signal(s.policy.Warn.Signal)
+	line := fmt.Sprintf("mpiexec sent %s to %s on %s, because the job must end in %v", signal, text.Count(s.RanksLeft, "rank"), text.Count(s.NodesLeft, "node"), s.policy.Warn.Before)
+	return []Action{SignalAllRanks{signal}, ReportLine{line}}
 }

@@ -98,7 +98,7 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 
 // reportContinues returns the action which reports that a rank has ended and that the other ranks continue.
 func (s *State) reportContinues(ended string) Action {
-	return ReportLine{fmt.Sprintf("%s; the other ranks continue (%s)", ended, text.Count(s.RanksLeft, "rank"))}
+	return ReportLine{fmt.Sprintf("%s; the job continues with %s", ended, text.Count(s.RanksLeft, "rank"))}
 }
 
 // handleNodeLost handles the loss of a node. sinceStart is the time since the start of the ranks, including

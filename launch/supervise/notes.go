@@ -40,7 +40,7 @@ func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	case job.PMIOfferNone:
 		try = "; try --pmi auto"
 	}
-	return fmt.Sprintf("note: no rank connected to mpiexec by PMI; mpiexec offered %s (%s found in %s)%s", first.PMIOffer.Description(), first.MPILibrary, program, try)
+	return fmt.Sprintf("note: no rank connected to mpiexec by PMI, although %s uses %s; mpiexec offered %s%s", program, first.MPILibrary, first.PMIOffer.Description(), try)
 }
 
 // StuckInFinalize returns a note about ranks that mpiexec has ended in MPI_Finalize, where a known bug of their
@@ -67,5 +67,5 @@ func StuckInFinalize(exits []*job.Exit, nodes []int) string {
 		return ""
 	}
 	slices.Sort(ranks)
-	return fmt.Sprintf("note: %s waited in MPI_Finalize until the end. %s; %s", FormatRanks(ranks), known.Text("The program"), known.Remedy)
+	return fmt.Sprintf("note: %s waited in MPI_Finalize until mpiexec ended the job. %s; %s", FormatRanks(ranks), known.Text("The program"), known.Remedy)
 }

@@ -39,7 +39,7 @@ rank 2 on b died: Segmentation fault (signal 11), core dumped
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
   bound to  no CPUs
-  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited when asked to end
+  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited after a request to end
   exit code 3`},
 	{"terminal codes", Policy{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), RankProfile{Program: "./a\nb", PID: 7, LastStderrLine: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e
@@ -119,17 +119,17 @@ func TestAProgramBuiltForAnotherLauncher(t *testing.T) {
 	alone := func(o job.PMIOffer) RankEnded {
 		return RankEnded{&job.Exit{Rank: 0, MPILibrary: "libmpi.so.40", PMIOffer: o}}
 	}
-	const note = "note: no rank connected to mpiexec by PMI; mpiexec offered "
+	const note = "note: no rank connected to mpiexec by PMI, although ./a.out uses libmpi.so.40; mpiexec offered "
 	for _, test := range []struct {
 		name   string
 		events []any
 		want   string
 	}{
-		{"PMI-1", sequence(alone(job.PMIOfferPMI1), well[1:]), note + "PMI-1 (libmpi.so.40 found in ./a.out); try --pmi both"},
-		{"PMI-2", sequence(alone(job.PMIOfferPMI2), well[1:]), note + "PMI-2 (libmpi.so.40 found in ./a.out); try --pmi both"},
-		{"PMIx", sequence(alone(job.PMIOfferPMIx), well[1:]), note + "PMIx (libmpi.so.40 found in ./a.out); try --pmi both"},
-		{"both", sequence(alone(job.PMIOfferBoth), well[1:]), note + "PMI-1 and PMIx (libmpi.so.40 found in ./a.out)"},
-		{"nothing", sequence(alone(job.PMIOfferNone), well[1:]), note + "nothing (libmpi.so.40 found in ./a.out); try --pmi auto"},
+		{"PMI-1", sequence(alone(job.PMIOfferPMI1), well[1:]), note + "PMI-1; try --pmi both"},
+		{"PMI-2", sequence(alone(job.PMIOfferPMI2), well[1:]), note + "PMI-2; try --pmi both"},
+		{"PMIx", sequence(alone(job.PMIOfferPMIx), well[1:]), note + "PMIx; try --pmi both"},
+		{"both", sequence(alone(job.PMIOfferBoth), well[1:]), note + "PMI-1 and PMIx"},
+		{"nothing", sequence(alone(job.PMIOfferNone), well[1:]), note + "nothing; try --pmi auto"},
 		{"one connected", sequence(alone(job.PMIOfferPMI1), well[1:3], RankEnded{&job.Exit{Rank: 3, PMI: job.PMIFinalized}}), ""},
 		{"no MPI program", well, ""},
 		{"its library is missing", sequence(RankEnded{&job.Exit{Rank: 0, Code: 127, MPILibrary: "libmpi.so.40", PMIOffer: job.PMIOfferPMI1}}, well[1:]), ""},
@@ -147,7 +147,7 @@ func TestRanksThatWaitedInFinalize(t *testing.T) {
 	waited := func(rank, barrier int, fault string) RankEnded {
 		return RankEnded{&job.Exit{Rank: rank, Signal: 15, ToldToEnd: true, PMI: job.PMIOpen, FinalizeBarrier: barrier, LibraryFault: fault}}
 	}
-	const note = "note: rank 0 waited in MPI_Finalize until the end. The program is linked with MPICH 4.0 with UCX (Debian 12); with this library, if ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished"
+	const note = "note: rank 0 waited in MPI_Finalize until mpiexec ended the job. The program is linked with MPICH 4.0 with UCX (Debian 12); with this library, if ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished"
 	apart := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}}}, {Name: "b", Ranks: []job.RankPlan{{Rank: 1}}}}}
 	together := job.Plan{Job: "j", Size: 2, Nodes: []job.NodePlan{{Name: "a", Ranks: []job.RankPlan{{Rank: 0}, {Rank: 1}}}}}
 	for _, test := range []struct {

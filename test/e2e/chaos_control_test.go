@@ -133,6 +133,6 @@ func whileMoving(meanwhile func(*testing.T, *taggedJob)) chaosCase {
 		return v
 	}
 	m.killed = true
-	m.otherLines = []string{"the job moves", "the job was moved to n2", "attempt 1: ", "before the restart, waiting until no process of the job can be left"}
+	m.otherLines = []string{"the job moves", "the job was moved to n2", "attempt 1: ", "mpiexec waits before the restart, for at most "}
 	return m
 }

@@ -20,7 +20,7 @@ var restartableProgram = program{"again", func(_ *testing.T, tag string) []strin
 }, 2}
 
 // attemptNotice is what mpiexec says between two of them.
-var attemptNotice = []string{"attempt 1: ", "before the restart, waiting until no process of the job can be left"}
+var attemptNotice = []string{"attempt 1: ", "mpiexec waits before the restart, for at most "}
 
 // restartCase returns a case in which hit makes mpiexec start the job again, which then succeeds.
 func restartCase(hit func(*testing.T, *taggedJob)) chaosCase {
@@ -126,7 +126,7 @@ func restartTwiceCase(d *rand.Rand) chaosCase {
 			"--kill-grace", "1", "sh", "-c", script)
 	}
 	m.killed = killed
-	m.otherLines = []string{"starting again (", "attempt ", "before the restart, waiting until no process of the job can be left"}
+	m.otherLines = []string{"starting again (", "attempt ", "mpiexec waits before the restart, for at most "}
 	return m
 }
 

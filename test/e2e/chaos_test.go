@@ -205,7 +205,7 @@ var chaosKinds = []chaosKind{
 	}},
 	{"helper told to end", func(d *rand.Rand) chaosCase {
 		host, _ := pickHost(d)
-		return runningCase(pick(d, shellProgram, spinProgram), 125, "the processes on "+host+" received a signal to end (SIGTERM)", killProcessOn(d, host, syscall.SIGTERM, isHelperArgs))
+		return runningCase(pick(d, shellProgram, spinProgram), 125, "the processes on "+host+" received a signal that ends them (SIGTERM)", killProcessOn(d, host, syscall.SIGTERM, isHelperArgs))
 	}},
 	{"a rank and a helper killed", func(d *rand.Rand) chaosCase {
 		host, other := pickHost(d)

@@ -31,7 +31,7 @@ func TestAsks(t *testing.T) {
 	id := b.readListing(t, "localhost").Jobs[0].Job
 	patient := func(ask func() result) (r result) { // a job of a slow machine has not answered in 10 s yet
 		for range 20 {
-			if r = ask(); !strings.Contains(r.err, "no reply from job") {
+			if r = ask(); !strings.Contains(r.err, "the job did not reply") {
 				break
 			}
 		}
@@ -68,12 +68,12 @@ func TestAsks(t *testing.T) {
 		}
 		state("running")
 	}
-	for _, words := range [][]string{{"--resume-job", id, "not suspended"}, {"--checkpoint", id, "cannot checkpoint: it was started without"}, {"--migrate", id, "cannot be moved: it was started without --restart"}, {"--suspend", id, ""}, {"--suspend", id, "already suspended"}} {
+	for _, words := range [][]string{{"--resume-job", id, "not suspended"}, {"--checkpoint", id, "the job cannot write checkpoints: it was started without"}, {"--migrate", id, "the job cannot be moved: it was started without --restart"}, {"--suspend", id, ""}, {"--suspend", id, "already suspended"}} {
 		if r := say(words[0], words[1], "localhost"); (r.code == 0) != (words[2] == "") || !strings.Contains(r.err, words[2]) {
 			t.Errorf("%q: exit %d, %q", words, r.code, r.err)
 		}
 	}
-	notAllowed := "localhost: not allowed: job " + id + " belongs to user root"
+	notAllowed := "localhost: you may not do this, because job " + id + " belongs to user root"
 	if r := as(12345, "--end", id, "localhost"); r.code != 125 || !strings.Contains(r.err, notAllowed) || !strings.Contains(r.err, "root and the administrators of localhost may") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}

@@ -263,7 +263,7 @@ func TestKnownFaultOfMPICH(t *testing.T) {
 		t.Error("rank 0 does not come to its barrier in MPI_Finalize")
 	}
 	hung.cmd.Process.Signal(syscall.SIGTERM)
-	if r := hung.wait(t); r.code != 143 || strings.Count(r.err, "mpiexec: note: rank 0 waited in MPI_Finalize until the end. The program "+fault) != 1 {
+	if r := hung.wait(t); r.code != 143 || strings.Count(r.err, "mpiexec: note: rank 0 waited in MPI_Finalize until mpiexec ended the job. The program "+fault) != 1 {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 }

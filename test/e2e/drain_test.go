@@ -64,14 +64,14 @@ func TestDrain(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q; want %d, %q", args, r.code, r.out, r.err, code, text)
 		}
 	}
-	const drained = "n2 is drained by root since 20"
+	const drained = "n2 was drained by root on 20"
 	running := b.startHolding(t, "-host", "n2", "-n", "1")
 	running.awaitCPUs(t)
 	want(0, "mpijob: "+drained, `drain n2 --reason "disk fault"`)
 	starts(0, "n1\n", "-host", "n1,n2", "-n", "1")
 	starts(125, ": disk fault", "-host", "n2", "-n", "1")
 	starts(125, "or let root end the draining: mpijob undrain root@n2\n", "-host", "n2", "-n", "1")
-	starts(125, "n2: is drained by root since 20", "-host", "n1:1,n2:1", "-n", "2")
+	starts(125, "n2: was drained by root on 20", "-host", "n1:1,n2:1", "-n", "2")
 	starts(0, ": disk fault", "--dry-run", "-host", "n1,n2", "-n", "1")
 	want(0, drained, "ps n1 n2")
 	want(0, `"settings":[{"node":"n2","drained_since":"20`, "ps --json n2")
@@ -87,11 +87,11 @@ func TestDrain(t *testing.T) {
 	if mode := onN2("stat -c %a:%u:%h /etc/remshell/state.toml; ls -A /etc/remshell"); mode != "644:0:1\n.state.lock\nnode.toml\nstate.toml" {
 		t.Errorf("files: %q", mode)
 	}
-	want(0, "n2 is not drained, and has no restriction", "undrain root@n2") // as the hint says
+	want(0, "n2 is not drained, and mpijob allow does not restrict it", "undrain root@n2") // as the hint says
 	starts(0, "n2\n", "-host", "n2", "-n", "1")
 	want(0, "no jobs\n", "ps n2")
 
-	want(0, "n2 runs jobs only of users daemon, 4711, at most 1 process at a time (mpijob allow)", "allow users=daemon,4711 maxproc=1 n2")
+	want(0, "n2 runs only jobs of users daemon, 4711, and at most 1 process at a time (set by mpijob allow)", "allow users=daemon,4711 maxproc=1 n2")
 	starts(125, "the administrator's maxproc allows 1 on n2", "-host", "n2:2", "-n", "2")
 	as := func(uid string) string {
 		return onN2("cd /; HOME=/ USER=x; export HOME USER; setpriv --reuid " + uid + " --regid " + uid + " --clear-groups /etc/mpiexec -host localhost -n 1 id -u 2>&1 || echo exit $?")
@@ -101,7 +101,7 @@ func TestDrain(t *testing.T) {
 			t.Errorf("uid %s: %q, want %q", uid, out, text)
 		}
 	}
-	want(0, "n2 runs jobs only of users daemon, 4711 (mpijob allow)", "allow maxproc=any n2")
+	want(0, "n2 runs only jobs of users daemon, 4711 (set by mpijob allow)", "allow maxproc=any n2")
 	want(125, `no user "nobody-here" exists`, "allow users=nobody-here n2")
 	want(0, "only of users daemon, 4711", "doctor n2")
 	want(0, "n2 is not drained", "allow users=any n2")
@@ -114,7 +114,7 @@ func TestDrain(t *testing.T) {
 	}
 	want(125, "drain: no host is given", "drain")
 	want(125, "nosuchhost: not changed: ", "drain nosuchhost n1")
-	want(0, "n1 is drained by root", "ps n1")
+	want(0, "n1 was drained by root", "ps n1")
 }
 
 // A settings file that root has not written, or that is not a small file of settings, ends each start and each change

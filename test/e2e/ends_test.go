@@ -72,7 +72,7 @@ func TestPriorityIsNotRaised(t *testing.T) {
 		here, want int
 		warning    string
 	}{
-		{"nothing is allowed", -5, own + 5, fmt.Sprintf("niceness -5 is not allowed, so it is %d", own+5)},
+		{"nothing is allowed", -5, own + 5, fmt.Sprintf("this host does not allow niceness -5, so ranks run with %d", own+5)},
 		{"the usual one", 0, own + 5, ""},
 		{"less", own + 9, own + 9, ""},
 	} {
@@ -201,7 +201,7 @@ func TestProgramBuiltForAnotherLauncher(t *testing.T) {
 	b := newTestCluster(t, testbed.Options{Hosts: 1})
 	env := []string{"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}
 	program := mpiProgram(t, "hello.openmpi")
-	note := "mpiexec: note: no rank connected to mpiexec by PMI; mpiexec offered nothing (libmpi.so.40 found in " + program + "); try --pmi auto\n"
+	note := "mpiexec: note: no rank connected to mpiexec by PMI, although " + program + " uses libmpi.so.40; mpiexec offered nothing; try --pmi auto\n"
 	r := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-host", "n1:2", "-n", "2", "--pmi", "none", program}}).wait(t)
 	if r.code != 0 || strings.Count(r.out, "rank 0 of 1") != 2 || !strings.Contains(r.err, note) {
 		t.Errorf("exit %d, %q, %q", r.code, r.out, r.err)

@@ -39,7 +39,7 @@ sys.exit(code)`
 	his.awaitOut(t, "ready", 1)
 	patient := func(j mpiexecCall) (r result) { // a job of a slow machine has not answered in 10 s yet
 		for range 20 {
-			if r = b.startMpiexec(t, j).wait(t); !strings.Contains(r.err, "no reply from job") {
+			if r = b.startMpiexec(t, j).wait(t); !strings.Contains(r.err, "the job did not reply") {
 				break
 			}
 		}

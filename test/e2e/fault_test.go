@@ -249,7 +249,7 @@ var faultCases = []fault{
 	{name: "helper killed", program: shellProgram, hit: killOn("n2", isHelperArgs), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "helper killed", program: spinProgram, hit: killOn("n2", isHelperArgs), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
 	{name: "helper killed", program: deafProgram, options: []string{"--kill-grace", "1"}, hit: killOn("n2", isHelperArgs), code: 125, cause: "lost contact with n2 (killed by signal 9)"},
-	{name: "helper told to end", program: shellProgram, hit: signalOn("n2", syscall.SIGTERM, isHelperArgs), code: 125, cause: "the processes on n2 received a signal to end (SIGTERM)", says: "the log of n2 may show why its processes were killed (journalctl)"},
+	{name: "helper told to end", program: shellProgram, hit: signalOn("n2", syscall.SIGTERM, isHelperArgs), code: 125, cause: "the processes on n2 received a signal that ends them (SIGTERM)", says: "the log of n2 may show why its processes were killed (journalctl)"},
 	{name: "guard killed, then SIGTERM", program: shellProgram, local: true, hit: func(t *testing.T, v *taggedJob) {
 		signalPIDs(t, syscall.SIGKILL, "guard", v.guards())
 		v.cmd.Process.Signal(syscall.SIGTERM)

@@ -65,7 +65,7 @@ func TestJobsAreNamedByLastAndByTheFront(t *testing.T) {
 	say := func(option, name string) (r result) {
 		args := append(strings.Fields(option), name, "n1")
 		for range 20 { // a job of a slow machine has not answered in 10 s yet
-			if r = b.runMpiexec(t, args...); !strings.Contains(r.err, "no reply from job") {
+			if r = b.runMpiexec(t, args...); !strings.Contains(r.err, "the job did not reply") {
 				break
 			}
 		}
@@ -86,7 +86,7 @@ func TestJobsAreNamedByLastAndByTheFront(t *testing.T) {
 		says   string // besides the ID; empty: it must succeed
 	}{
 		{"--status", ""}, {"--signal USR1", ""}, {"--suspend", ""}, {"--resume-job", ""},
-		{"--checkpoint", "cannot checkpoint: it was started without"}, {"--migrate", "cannot be moved: it was started without --restart"},
+		{"--checkpoint", "the job cannot write checkpoints: it was started without"}, {"--migrate", "the job cannot be moved: it was started without --restart"},
 	}
 	asked := []string{"--end", "--evict"}
 	for _, row := range all {

@@ -254,10 +254,10 @@ func TestSliceChanges(t *testing.T) {
 	second := b.startGang(t, "gang-b", args...)
 	second.awaitErr(t, "in turns of 2s", 1)
 	second.awaitOut(t, "ready", 2)
-	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1"); r.code != 125 || !strings.Contains(r.err, "runs in turns on 2 hosts, and 1 of them are named") {
+	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1"); r.code != 125 || !strings.Contains(r.err, "runs in turns on 2 hosts, but you gave only 1 of them") {
 		t.Errorf("one of two hosts: exit %d, %q", r.code, r.err)
 	}
-	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1", "n2"); r.code != 0 || strings.Count(r.err, " has slices of 5s for gangs from ") != 2 {
+	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1", "n2"); r.code != 0 || strings.Count(r.err, " runs gangs in slices of 5s from ") != 2 {
 		t.Errorf("both hosts: exit %d, %q", r.code, r.err)
 	}
 	first.awaitErr(t, "in turns of 5s", 1)
@@ -326,9 +326,9 @@ func TestRequestsToAGang(t *testing.T) {
 	limited := start("gang-c", "-timeout", "5", "--usage")
 	r := limited.wait(t)
 	var ran, stopped float64
-	if at := strings.Index(r.err, "gang: ran for "); at < 0 || r.code != 124 {
+	if at := strings.Index(r.err, "gang: the ranks ran for "); at < 0 || r.code != 124 {
 		t.Errorf("with a limit: exit %d, %q", r.code, r.err)
-	} else if fmt.Sscanf(r.err[at:], "gang: ran for %f s, stopped for %f s", &ran, &stopped); ran < 4.5 || ran > 8 || stopped < 3 {
+	} else if fmt.Sscanf(r.err[at:], "gang: the ranks ran for %f s and were stopped for %f s", &ran, &stopped); ran < 4.5 || ran > 8 || stopped < 3 {
 		t.Errorf("with a limit of 5 s it ran for %v s, and was stopped for %v s", ran, stopped)
 	}
 

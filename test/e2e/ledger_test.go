@@ -189,7 +189,7 @@ func TestRequestIsTakenOutOfTheQueue(t *testing.T) {
 	if r := b.runMpiexec(t, "--evict", "last", "n1", "n2"); r.code != 0 {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
-	if r := mine.wait(t); r.code != 125 || !strings.Contains(r.err, "received a signal to end (SIGTERM): user root ended the job with mpiexec --evict") || strings.Contains(r.err, "journalctl") {
+	if r := mine.wait(t); r.code != 125 || !strings.Contains(r.err, "received a signal that ends them (SIGTERM): user root ended the job with mpiexec --evict") || strings.Contains(r.err, "journalctl") {
 		t.Errorf("the running job: exit %d, %q", r.code, r.err)
 	}
 }

@@ -130,7 +130,7 @@ func TestLimitsOfANode(t *testing.T) {
 		}
 	}
 	says("hmem = \"1gb\"\n")
-	if r := b.runMpiexec(t, "--leave-children", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "n1: --leave-children: mpiexec could not apply the limits of this node (/etc/remshell/limits.toml) to the processes that stay\n  hint: leave out --leave-children, or choose other hosts") {
+	if r := b.runMpiexec(t, "--leave-children", "-host", "n1", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "n1: --leave-children cannot be used on this host: mpiexec could not enforce the limits of the host (/etc/remshell/limits.toml) after the end of the job\n  hint: leave out --leave-children, or choose other hosts") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	says("mem = 4096\n")

@@ -65,7 +65,7 @@ func TestMigrate(t *testing.T) {
 	id := b.readListing(t, "n1").Jobs[0].Job
 	move := func(args ...string) (res result) {
 		for range 20 { // a job of a slow machine may not have answered in time
-			if res = b.runMpiexec(t, append(append([]string{"--migrate", id}, args...), "n1")...); !strings.Contains(res.err, "no reply from job") {
+			if res = b.runMpiexec(t, append(append([]string{"--migrate", id}, args...), "n1")...); !strings.Contains(res.err, "the job did not reply") {
 				break
 			}
 		}
@@ -79,9 +79,9 @@ func TestMigrate(t *testing.T) {
 	}
 	other := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n3:2", "-n", "2", "sh", "-c", "echo up; exec sleep 600"}})
 	other.awaitOut(t, "up", 2)
-	refused("cannot be moved: 4 ranks do not fit", "--from", "n2")
+	refused("the job cannot be moved: 4 ranks do not fit", "--from", "n2")
 	without := b.runMpiexec(t, "--migrate", b.readListing(t, "n3").Jobs[0].Job, "n3")
-	if without.code != 125 || !strings.Contains(without.err, "cannot be moved: it was started without --restart") || !strings.Contains(without.err, "hint: start the job with --restart N") {
+	if without.code != 125 || !strings.Contains(without.err, "the job cannot be moved: it was started without --restart") || !strings.Contains(without.err, "hint: start the job with --restart N") {
 		t.Errorf("a job without --restart: exit %d\n%s", without.code, without.err)
 	}
 	other.cmd.Process.Kill()
@@ -89,7 +89,7 @@ func TestMigrate(t *testing.T) {
 	if !poll(goneTimeout, func() bool { return len(b.readListing(t, "n3").Jobs) == 0 }) {
 		t.Error("n3 is still claimed")
 	}
-	refused("n9 is not among the hosts that the job was started with", "--from", "n2,n9")
+	refused("n9 is not among the hosts with which the job was started", "--from", "n2,n9")
 	refused("it would start on the same CPUs as now")
 	if _, err := os.Stat(filepath.Join(b.Home, "saved.0")); err == nil || strings.Contains(r.err.String(), "attempt 1") {
 		t.Errorf("a checkpoint was asked for: %s", &r.err)
@@ -97,16 +97,16 @@ func TestMigrate(t *testing.T) {
 	if res := b.sendControlRequest(t, "--suspend", id, "n1"); res.code != 0 {
 		t.Errorf("suspended: exit %d\n%s", res.code, res.err)
 	}
-	refused("suspended: its ranks cannot write a checkpoint\n  hint: mpiexec --resume-job "+id+" continues the job", "--from", "n2")
+	refused("the job is suspended, so its ranks cannot write a checkpoint\n  hint: mpiexec --resume-job "+id+" continues the job", "--from", "n2")
 	if res := b.sendControlRequest(t, "--resume-job", id, "n1"); res.code != 0 {
 		t.Errorf("let go on: exit %d\n%s", res.code, res.err)
 	}
-	if res := b.runMpiexec(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "no reply from job") && // else it is done all the same
+	if res := b.runMpiexec(t, "--migrate", id, "--from", "n2", "n1"); !strings.Contains(res.err, "the job did not reply") && // else it is done all the same
 		(res.code != 0 || !strings.Contains(res.err, "job "+id+": the job moves now to n[1,3]")) {
 		t.Errorf("exit %d\n%s", res.code, res.err)
 	}
 	r.awaitOut(t, "ready 1\n", 4)
-	refused("cannot be moved: 4 ranks do not fit", "--to", "n1,n2")
+	refused("the job cannot be moved: 4 ranks do not fit", "--to", "n1,n2")
 	if err := os.WriteFile(filepath.Join(b.Home, "stop"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -147,7 +147,7 @@ func TestNamesOfAnotherUser(t *testing.T) {
 			t.Errorf("--names %s: another user: %q", who, got)
 		}
 		want := map[string]string{"user": "not found", "all": "port"}[who]
-		if got := find("12345", "all"); !strings.Contains("\n"+got+"\n", "\n"+want+"\n") || strings.Contains(got, "the name svc is of user root: port") != (who == "all") {
+		if got := find("12345", "all"); !strings.Contains("\n"+got+"\n", "\n"+want+"\n") || strings.Contains(got, "user root has published the name svc, with the port ") != (who == "all") {
 			t.Errorf("--names %s: another user with --names all: %q, want %q", who, got, want)
 		}
 		server.cmd.Process.Signal(syscall.SIGTERM)

@@ -120,7 +120,7 @@ func TestDelayForANodeSet(t *testing.T) {
 	patient := b.startMpiexec(t, mpiexecCall{args: append(best, "--node-set-delay", "50m", "sh", "-c", `echo $MPIEXEC_NODESET`)})
 	b.awaitQueue(t, "n1", 1)
 	if !poll(goneTimeout, func() bool {
-		return strings.Contains(patient.err.String(), "(a better node set may become free until ")
+		return strings.Contains(patient.err.String(), "(mpiexec waits until ")
 	}) {
 		t.Errorf("it says %q", patient.err.String())
 	}

@@ -22,11 +22,11 @@ func TestRanksOutliveADeadOne(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	for _, test := range []struct{ program, option, end, finalize, report, failed string }{
-		{"outlive", "-disable-auto-cleanup", "exit", "", "exited with code 5; the other ranks continue (2 ranks)", "failed\n"},
-		{"outlive", "-disable-auto-cleanup", "kill", "", "died: Killed (signal 9); the other ranks continue (2 ranks)", "failed\n"},
-		{"outlive", "-disable-auto-cleanup", "two", "", "exited with code 5; the other ranks continue (2 ranks)", "failed\n"}, // 1-2 as a range crashes MPICH
-		{"outlive.openmpi", "--enable-recovery", "exit", "finalize", "exited with code 5; the other ranks continue (2 ranks)", ""},
-		{"outlive.openmpi", "--enable-recovery", "kill", "finalize", "died: Killed (signal 9); the other ranks continue (2 ranks)", ""},
+		{"outlive", "-disable-auto-cleanup", "exit", "", "exited with code 5; the job continues with 2 ranks", "failed\n"},
+		{"outlive", "-disable-auto-cleanup", "kill", "", "died: Killed (signal 9); the job continues with 2 ranks", "failed\n"},
+		{"outlive", "-disable-auto-cleanup", "two", "", "exited with code 5; the job continues with 2 ranks", "failed\n"}, // 1-2 as a range crashes MPICH
+		{"outlive.openmpi", "--enable-recovery", "exit", "finalize", "exited with code 5; the job continues with 2 ranks", ""},
+		{"outlive.openmpi", "--enable-recovery", "kill", "finalize", "died: Killed (signal 9); the job continues with 2 ranks", ""},
 	} {
 		t.Run(test.program+" "+test.end, func(t *testing.T) {
 			proceed := filepath.Join(dir, test.program+test.end)

@@ -206,7 +206,7 @@ func TestTwoMPILibrariesInOneJob(t *testing.T) {
 		{"two sections on a host", slices.Concat([]string{"-hosts", "n1:4"}, sections), "rank 1 on n1 (app context 2: " + ompi + ") uses PMIx", "rank 0 on n1 (app context 1: " + mpich + ") uses PMI,", apart},
 		{"two sections on two hosts", slices.Concat([]string{"-hosts", "n1:1,n2:1"}, sections), "rank 1 on n2 (app context 2: " + ompi + ") uses PMIx", "rank 0 on n1 (app context 1: " + mpich + ") uses PMI,", apart},
 		{"what two hosts have", []string{"-hosts", "n1:1,n2:1", "-n", "2", "sh", "-c", script}, "rank 1 on n2 (sh) uses PMIx", "rank 0 on n1 (sh) uses PMI,",
-			"  hint      all hosts need the same MPI library: the library on n1 uses PMI, the library on n2 uses PMIx\n"},
+			"  hint      all hosts need the same MPI library: the library on n1 uses PMI, but the library on n2 uses PMIx\n"},
 	} {
 		r := b.runMpiexec(t, test.args...)
 		if r.code != 1 || strings.Count(r.err, both) != 1 || !strings.Contains(r.err, test.pmi) || !strings.Contains(r.err, test.who) || !strings.Contains(r.err, test.hint) {

@@ -66,7 +66,7 @@ func TestRestart(t *testing.T) {
 			if err := b.SetLink("n2", false); err != nil {
 				t.Fatal(err)
 			}
-		}, "n1 n3", []string{"starting again (1 of 1), with n2 only if no other host is free", "before the restart, waiting until no process of the job can be left on n2", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
+		}, "n1 n3", []string{"starting again (1 of 1), with n2 only if no other host is free", "mpiexec waits before the restart, for at most ", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper killed", []string{"--restart-fence", "10h"}, killOn("n2", isHelperArgs), "n1 n3",
 			[]string{"starting again (1 of 1), with n2 only if no other host is free", "attempt 1: 4 ranks on n[1,3] (was n[1-2])"}},
 		{"helper and reaper killed", []string{"--restart-fence", "10h"}, func(t *testing.T, v *taggedJob) {
@@ -140,7 +140,7 @@ func TestRestartKeepsItsPlace(t *testing.T) {
 	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2,n3:2", "-n", "4", "--spares", "2", "--restart", "1", "--restart-on", "signal", "--restart-delay", "4m", "--kill-grace", "1",
 		"sh", "-c", diaryProgram, "sh", file}})
 	v.awaitOut(t, "ready", 4)
-	if want := "1 of 2 standby nodes is free now\n"; !poll(goneTimeout, func() bool { return strings.Contains(v.err.String(), want) }) {
+	if want := "mpiexec could reserve only 1 of 2 standby nodes\n"; !poll(goneTimeout, func() bool { return strings.Contains(v.err.String(), want) }) {
 		t.Errorf("it does not say %q: %s", want, &v.err)
 	}
 	if r := b.runMpiexec(t, "--ps", "n1", "n2", "n3"); !strings.Contains(r.out, " n[1-3] ") || !strings.Contains(r.out, " (standby: n3) sh -c") {

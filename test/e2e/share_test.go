@@ -489,7 +489,7 @@ func TestClusterFileChangesWhileWaiting(t *testing.T) {
 	one := b.startHolding(t, "--cluster", cluster, "-n", "1")
 	one.awaitCPUs(t)
 	two := b.startHolding(t, "--cluster", cluster, "-n", "1") // at once, and refused
-	if r := two.end(t); r.code != 125 || !strings.Contains(r.err, "1 of at most 1 processes running") {
+	if r := two.end(t); r.code != 125 || !strings.Contains(r.err, "the host already runs 1 of at most 1 processes") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	w := b.startMpiexec(t, mpiexecCall{args: []string{"--cluster", cluster, "-n", "1", "--wait", "hostname"}})

@@ -92,7 +92,7 @@ func slurmStepCancelled(t *testing.T, s *slurmCluster) {
 	s.runSlurmCommand(t, "scancel", j.id+".0")
 	state, out := j.wait(t)
 	if state != "FAILED" || j.field(t, "ExitCode") != "125:0" || strings.Contains(out, "Slurm ends job") ||
-		!strings.Contains(out, "lost contact with n") && !strings.Contains(out, "received a signal to end (SIGTERM)") {
+		!strings.Contains(out, "lost contact with n") && !strings.Contains(out, "received a signal that ends them (SIGTERM)") {
 		t.Errorf("%s: %s", state, out)
 	}
 }

@@ -43,7 +43,7 @@ func TestStacksOfPython(t *testing.T) {
 			"likely: rank 2 keeps the others waiting: it computes outside of MPI"},
 		"lock": {reduce, "\n  rank 2 on n2 +threading.py:[0-9]+ Condition.wait -> ", "likely: rank 2 "},
 		"barrier": {reduce, "\n  rank 2 on n2 +" + lineOf("comm.Barrier()  #") + " main -> MPI_Barrier",
-			"likely: rank 2 keeps the others waiting: it is in MPI_Barrier, most are in MPI_Allreduce"},
+			"likely: rank 2 keeps the others waiting: it is in MPI_Barrier, but most ranks are in MPI_Allreduce"},
 	} {
 		t.Run(how, func(t *testing.T) {
 			r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:2,n2:2", "--kill-grace", "1", python, program, how}})

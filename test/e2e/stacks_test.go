@@ -24,16 +24,16 @@ var plantedHangs = []struct {
 	likely       string
 	noticed      bool
 }{
-	{"skip", "mpich", "rank 7 keeps the others waiting: it is in MPI_Barrier, most are in MPI_Allreduce", true},
-	{"skip", "openmpi", "rank 7 keeps the others waiting: it is in MPI_Barrier, most are in MPI_Allreduce", true},
-	{"order", "mpich", "rank 7 keeps the others waiting: it is in MPI_Gather, most are in MPI_Barrier", true},
+	{"skip", "mpich", "rank 7 keeps the others waiting: it is in MPI_Barrier, but most ranks are in MPI_Allreduce", true},
+	{"skip", "openmpi", "rank 7 keeps the others waiting: it is in MPI_Barrier, but most ranks are in MPI_Allreduce", true},
+	{"order", "mpich", "rank 7 keeps the others waiting: it is in MPI_Gather, but most ranks are in MPI_Barrier", true},
 	{"root", "mpich", "", true},
 	{"comm", "openmpi", "", true},
 	{"count", "mpich", "", true},
-	{"receive", "openmpi", "rank 7 keeps the others waiting: it is in MPI_Recv, most are in MPI_Allreduce", true},
-	{"send", "openmpi", "rank 7 keeps the others waiting: it is in MPI_Send, most are in MPI_Allreduce", true},
-	{"pair", "mpich", "ranks 6-7 keep the others waiting: they are in MPI_Send, most are in MPI_Allreduce", true},
-	{"twice", "mpich", "rank 7 keeps the others waiting: it is in MPI_Barrier, most are in MPI_Allreduce", true},
+	{"receive", "openmpi", "rank 7 keeps the others waiting: it is in MPI_Recv, but most ranks are in MPI_Allreduce", true},
+	{"send", "openmpi", "rank 7 keeps the others waiting: it is in MPI_Send, but most ranks are in MPI_Allreduce", true},
+	{"pair", "mpich", "ranks 6-7 keep the others waiting: they are in MPI_Send, but most ranks are in MPI_Allreduce", true},
+	{"twice", "mpich", "rank 7 keeps the others waiting: it is in MPI_Barrier, but most ranks are in MPI_Allreduce", true},
 	{"finalize", "openmpi", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", true},
 	{"fifo", "openmpi", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", true},
 	{"socket", "mpich", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", true},
@@ -46,7 +46,7 @@ var plantedHangs = []struct {
 	{"sleep", "mpich", "rank 7 keeps the others waiting: it waits in the kernel, outside of MPI", false},
 	{"loop", "openmpi", "rank 7 keeps the others waiting: it computes outside of MPI", false},
 	{"gil", "python", "rank 7 keeps the others waiting: it ", false}, // it polls for the lock
-	{"python-skip", "python", "rank 7 keeps the others waiting: it is in MPI_Bcast, most are in MPI_Barrier", true},
+	{"python-skip", "python", "rank 7 keeps the others waiting: it is in MPI_Bcast, but most ranks are in MPI_Barrier", true},
 	{"sockets", "python", "", true}, // without MPI, so nothing tells which wait is the wrong one
 }
 

@@ -36,7 +36,7 @@ func (b *testCluster) sendControlRequest(t *testing.T, args ...string) (r result
 		if r = b.runMpiexec(t, args...); i > 0 && (strings.Contains(r.err, "already suspended") || strings.Contains(r.err, "not suspended")) {
 			r.code = 0
 		}
-		if !strings.Contains(r.err, "no reply from job") {
+		if !strings.Contains(r.err, "the job did not reply") {
 			break
 		}
 	}

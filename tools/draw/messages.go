@@ -90,7 +90,7 @@ func collectMessages(repo fs.FS) (found []sample, err error) {
 func withSummaries(found []sample) []sample {
 	summaries := map[string]string{}
 	for _, s := range found {
-		if name, _, _ := strings.Cut(s.text, " "); strings.HasPrefix(name, "-") && !strings.Contains(s.text, "\n") {
+		if name, _, _ := strings.Cut(s.text, " "); strings.HasPrefix(name, "-") && strings.Contains(s.text, "  ") && !strings.Contains(s.text, "\n") {
 			summaries[name] = s.text
 		}
 	}

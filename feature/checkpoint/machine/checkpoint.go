@@ -138,7 +138,7 @@ func (s *State) Shift(stopped time.Duration, end time.Time) {
 // text follows the job's name.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
-		return "cannot checkpoint: " + job.StartedWithoutText + "--ckpt-signal and --ckpt-cmd"
+		return "the job cannot write checkpoints: it was started without --ckpt-signal and --ckpt-cmd"
 	}
 	return ""
 }
@@ -251,7 +251,10 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	if !s.policy.CanVerify() && !required {
 		return s.afterCheckpoint(nil, "")
 	}
-	line := fmt.Sprintf("the checkpoint was not complete after %s; the job continues ", text.FormatDuration(s.policy.Grace)) + map[bool]string{true: "as before (--ckpt-required)", false: "without it"}[required]
+	line := fmt.Sprintf("the checkpoint was not complete after %s; the job continues without it", text.FormatDuration(s.policy.Grace))
+	if required {
+		line = fmt.Sprintf("the checkpoint was not complete after %s; the job stays where it is (--ckpt-required)", text.FormatDuration(s.policy.Grace))
+	}
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 

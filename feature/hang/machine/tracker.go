@@ -37,7 +37,7 @@ type Report struct {
 	For   time.Duration // how long nothing has changed
 	PMI   bool
 	User  bool
-	Awake []int // ranks that have used a CPU, or have been awake at times, or sleep for a time
+	Awake []int // ranks that have used a CPU, or were sometimes awake, or sleep for a limited time
 }
 
 // A Tracker compares the samples of a node and produces Reports.

@@ -79,7 +79,7 @@ func (w *Watch) AddReport(key int, r Report, now time.Time) {
 	case r.For == 0:
 		n.since = time.Time{}
 		w.progress()
-	case n.since.IsZero() || since.Sub(n.since) > w.After/4: // something has changed meanwhile
+	case n.since.IsZero() || since.Sub(n.since) > w.After/4: // a rank has made progress in the meantime
 		n.since = since
 		w.progress()
 	}
@@ -153,7 +153,7 @@ func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 	since, stays := w.quietSince()
 	if !stays || since != w.since {
 		w.round = 0
-		return Verdict{Why: "something has changed meanwhile"}
+		return Verdict{Why: "a rank has made progress in the meantime"}
 	}
 	quiet := now.Sub(since)
 	if why := w.goesOn(r); why != "" {
@@ -194,7 +194,7 @@ func (w *Watch) goesOn(r Reading) string {
 		case outside && g.State == job.StackRuns:
 			return fmt.Sprintf("rank %d computes", g.Ranks[0])
 		case outside && w.round == 0 && containsAny(awake, g.Ranks):
-			return fmt.Sprintf("rank %d is awake at times, or sleeps for a time", g.Ranks[0])
+			return fmt.Sprintf("rank %d is sometimes awake, or sleeps for a limited time", g.Ranks[0])
 		}
 	}
 	slices.Sort(seen)
@@ -204,7 +204,7 @@ func (w *Watch) goesOn(r Reading) string {
 	case len(r.Computing) > 0:
 		return fmt.Sprintf("a thread of rank %d computes", r.Computing[0])
 	case w.round > 0 && len(r.Moved) > 0:
-		return fmt.Sprintf("rank %d has moved", r.Moved[0])
+		return fmt.Sprintf("rank %d has left the call in which it waited", r.Moved[0])
 	}
 	return ""
 }

@@ -90,17 +90,13 @@ func whyElsewhere(g, largest job.StackGroup, call string) reason {
 	case name == call && key(g) == key(largest):
 		return reason{}
 	case name == call:
-		where := call + " at another place of the program"
-		return reason{"it is in " + where, "they are in " + where, weightPlace}
+		return reason{fmt.Sprintf("it called %s from another place in the program", call), fmt.Sprintf("they called %s from another place in the program", call), weightPlace}
 	case name != "":
-		where := fmt.Sprintf("%s, most are in %s", name, call)
-		return reason{"it is in " + where, "they are in " + where, weightCall}
+		return reason{fmt.Sprintf("it is in %s, but most ranks are in %s", name, call), fmt.Sprintf("they are in %s, but most ranks are in %s", name, call), weightCall}
 	case g.State == job.StackRuns:
-		where := "outside of " + familyOf(call)
-		return reason{"it computes " + where, "they compute " + where, weightRuns}
+		return reason{"it computes outside of " + familyOf(call), "they compute outside of " + familyOf(call), weightRuns}
 	}
-	where := "in the kernel, outside of " + familyOf(call)
-	return reason{"it waits " + where, "they wait " + where, weightSleeps}
+	return reason{"it waits in the kernel, outside of " + familyOf(call), "they wait in the kernel, outside of " + familyOf(call), weightSleeps}
 }
 
 // AllAlike reports whether all ranks wait in one MPI call at one place.

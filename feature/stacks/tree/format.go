@@ -44,7 +44,7 @@ func Summarize(r job.StackReport) string {
 		fmt.Fprintf(&b, "  and %s\n", text.Count(more, "more group"))
 	}
 	if call, alike := AllAlike(r.Groups); alike && call != "MPI_Finalize" && !strings.HasPrefix(call, "MPI_Init") {
-		fmt.Fprintf(&b, "  all ranks are in one call at one place. If %s never ends, compare its arguments, which are not read: root, communicator, count.\n", call)
+		fmt.Fprintf(&b, "  all ranks are in the same call at the same place in the program. If %s never returns, compare the arguments of the ranks (root, communicator, count), which mpiexec cannot read.\n", call)
 	} else if likely := Likely(r); likely != "" {
 		fmt.Fprintf(&b, "  likely: %s\n", likely)
 	}
@@ -61,7 +61,10 @@ func Likely(r job.StackReport) string {
 	if !ok {
 		return ""
 	}
-	return fmt.Sprintf("%s others waiting: %s", keeps(guess.Ranks), guess.Why)
+	if len(guess.Ranks) == 1 {
+		return fmt.Sprintf("rank %d keeps the others waiting: %s", guess.Ranks[0], guess.Why)
+	}
+	return fmt.Sprintf("ranks %s keep the others waiting: %s", idset.New(guess.Ranks...), guess.Why)
 }
 
 // Calls returns, for each group of main threads, the MPI call that it is in, or "".
@@ -70,13 +73,6 @@ func Calls(r job.StackReport) (calls []string) {
 		calls = append(calls, InMPI(g))
 	}
 	return calls
-}
-
-func keeps(ranks []int) string {
-	if len(ranks) == 1 {
-		return fmt.Sprintf("rank %d keeps the", ranks[0])
-	}
-	return fmt.Sprintf("ranks %s keep the", idset.New(ranks...))
 }
 
 // rankText returns the ranks of a group, as a text for the first column.

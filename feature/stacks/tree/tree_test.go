@@ -123,8 +123,8 @@ func TestExplain(t *testing.T) {
 		groups []job.StackGroup
 		want   string
 	}{
-		{"another call", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Barrier@libmpi.so")}, "[2] it is in MPI_Barrier, most are in MPI_Allreduce"},
-		{"another place", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Allreduce@libmpi.so")}, "[2] it is in MPI_Allreduce at another place of the program"},
+		{"another call", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Barrier@libmpi.so")}, "[2] it is in MPI_Barrier, but most ranks are in MPI_Allreduce"},
+		{"another place", []job.StackGroup{all, main4("2", job.StackRuns, "main@a:solve.c:41 MPI_Allreduce@libmpi.so")}, "[2] it called MPI_Allreduce from another place in the program"},
 		{"computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a")}, "[2] it computes outside of MPI"},
 		{"in the kernel", []job.StackGroup{all, main4("2", job.StackBlocked, "main@a fsync@libc.so.6")}, "[2] it waits in the kernel, outside of MPI"},
 		{"stopped, and one computes", []job.StackGroup{all, main4("2", job.StackRuns, "main@a compute@a"), main4("4", job.StackStopped, reduce)}, "[4] the rank is stopped by a signal"},
@@ -202,7 +202,7 @@ other threads:
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 	alike := Format(job.StackReport{Groups: Merge([]job.StackGroup{main4("0,1", job.StackRuns, reduce)})})
-	if !strings.Contains(alike, "  all ranks are in one call at one place. If MPI_Allreduce never ends, compare its arguments, which are not read: root, communicator, count.\n") {
+	if !strings.Contains(alike, "  all ranks are in the same call at the same place in the program. If MPI_Allreduce never returns, compare the arguments of the ranks (root, communicator, count), which mpiexec cannot read.\n") {
 		t.Error(alike)
 	}
 	alike = Format(job.StackReport{Groups: Merge([]job.StackGroup{main4("0,1", job.StackRuns, "main@a:solve.c:60 MPI_Finalize@libmpi.so")})})

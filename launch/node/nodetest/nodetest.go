@@ -86,7 +86,7 @@ func Judge(v *node.Validator, m wire.Message) string {
 	}
 	name := wire.NameOf(m)
 	switch text := err.Error(); {
-	case text == "the host sent a reply to which there was no request":
+	case text == "the host sent a reply that mpiexec had not requested":
 		return "unasked"
 	case text == "the host sent more output than mpiexec allowed":
 		return "much"
@@ -100,9 +100,9 @@ func Judge(v *node.Validator, m wire.Message) string {
 		return "foreign"
 	case strings.HasSuffix(text, ", which has ended"):
 		return "ended"
-	case text == fmt.Sprintf("the host sent the message %s before the end of rank %d", name, Own):
+	case text == fmt.Sprintf("the host sent the message %s before it reported the end of rank %d", name, Own):
 		return "unended"
-	case text == "the host sent 2 fences at once":
+	case text == "the host opened 2 fences at once":
 		return "fences"
 	case strings.Contains(text, " message with an impossible value: "):
 		_, what, _ := strings.Cut(text, " message with an impossible value: ")
