@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"remshell/proc"
 	"remshell/tools/testbed"
 )
 
@@ -83,7 +84,13 @@ func (v *taggedJob) awaitRanks(t *testing.T, p program, ranks int) {
 	t.Helper()
 	v.awaitOut(t, "ready", ranks)
 	if want := ranks * p.sleeps; !poll(goneTimeout, func() bool { return v.countProcesses("sleep") == want }) {
-		t.Fatalf("%d processes sleep, want %d", v.countProcesses("sleep"), want)
+		var all []string
+		for _, pid := range v.processes() {
+			info, _ := proc.ReadInfo(pid)
+			text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			all = append(all, fmt.Sprintf("%d %c %q", pid, info.State, text))
+		}
+		t.Fatalf("%d processes sleep, want %d:\n%s\nstderr: %s", v.countProcesses("sleep"), want, strings.Join(all, "\n"), &v.err)
 	}
 }
 
