@@ -132,9 +132,9 @@ func (c *cursor) readHostExpr(start, limit int) (hostExpr, error) {
 	return m, nil
 }
 
-// readName parses the host name expression at the start of a word. It returns the end of the expression, which is
-// limit or the position of a colon. If the word is an IPv6 address without brackets, the whole word with its colons
-// is the name (rule HOST-2).
+// readName parses the host name expression at the start of a word. It returns the end of the expression: the end
+// of the word (limit), or the position of a colon. If the word is an IPv6 address without brackets, the whole word
+// with its colons is the name (rule HOST-2).
 func (c *cursor) readName(m *hostExpr, start, limit int) (int, error) {
 	word := c.text[start:limit]
 	switch {

@@ -70,8 +70,8 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 	return nodeset.Value{}
 }
 
-// HasProbedFeature reports whether the node has a network with this label, or a GPU of this vendor. It counts what the
-// helper has found and the networks that the cluster file adds, but not the networks that the cluster file removes.
+// HasProbedFeature reports whether the node has a network with this label, or a GPU of this vendor. It considers
+// the networks and GPUs that the helper has found. The cluster file can add and remove networks.
 func (n *Node) HasProbedFeature(feature string) bool {
 	return slices.Contains(n.allNetworks(), feature) || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return string(g.Vendor) == feature })
 }

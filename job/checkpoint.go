@@ -22,8 +22,8 @@ const DefaultCheckpointGrace = 5 * time.Minute
 // CanRequest reports whether mpiexec can request a checkpoint.
 func (c CheckpointPolicy) CanRequest() bool { return c.Signal != 0 || c.Command != "" }
 
-// CanVerify reports whether mpiexec can find out that a checkpoint is complete. If it returns false, mpiexec can
-// only request checkpoints.
+// CanVerify reports whether mpiexec can find out whether a checkpoint is complete. If it returns false, mpiexec
+// can only request checkpoints.
 func (c CheckpointPolicy) CanVerify() bool { return c.Command != "" || c.DoneFile != "" }
 
 // ExitCheckpointed is the exit code by which a rank reports that it has written a checkpoint and wants to be restarted

@@ -19,8 +19,8 @@ var OuterVariables = append(batch.RankVariables(),
 	"PRTE_*", "PALS_*", "PSID_CPU_PINNING", "__PINNING__",
 )
 
-// SuggestedVariable is an environment variable that lists, for a rank, the other variables that mpiexec has set in its
-// environment. Variables in OuterVariables are not listed. With this list, an mpiexec that runs inside the rank can
+// SuggestedVariable is an environment variable of each rank. It lists the other variables that mpiexec has set in
+// the rank's environment, except those in OuterVariables. With this list, an mpiexec that runs inside the rank can
 // distinguish these variables from those that the user has set.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
@@ -41,8 +41,9 @@ func assignmentHash(assignment string) string {
 	return fmt.Sprintf("%s=%08x", name, crc32.ChecksumIEEE([]byte(assignment)))
 }
 
-// OuterFilter returns a function that reports whether a given assignment in environ was made by an outer launcher. A
-// variable that the outer launcher lists in SuggestedVariable counts only if its value has not changed since then.
+// OuterFilter returns a function that reports whether a given assignment in environ was made by an outer launcher.
+// This includes the assignments that the outer launcher lists in SuggestedVariable, if their values have not
+// changed.
 func OuterFilter(environ []string) func(assignment string) bool {
 	suggested := strings.Split(EnvValue(environ, SuggestedVariable), ":")
 	return func(assignment string) bool {

@@ -1,6 +1,6 @@
 /*
-Package control decides about the requests of users to a running job: --status, --suspend, --end and others (survive.md
-7 and 8). Before that, a helper has checked that the user may make the request.
+Package control decides whether a running job carries out a user's request: --status, --suspend, --end and others
+(survive.md 7 and 8). A helper has already checked that the user may make the request.
 
 	ControlRequest --> RateLimits.TooSoon --> WhyRefused --> a feature carries it out
 	                        |                     |
@@ -70,8 +70,8 @@ func (r Request) DescribeUser() string {
 	return r.User
 }
 
-// WithNode returns text, which describes the request to users. If the requester is on a remote node, it adds
-// the name of that node, because only that node has checked who the requester is.
+// WithNode returns text, which says what a user has requested. If the user is on a remote node, WithNode adds the
+// node's name, because only that node has checked who the user is.
 func (r Request) WithNode(text string) string {
 	if r.SayingNode == "" {
 		return text

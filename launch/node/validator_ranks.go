@@ -233,8 +233,9 @@ const (
 	maxFenceNameBytes = 4 << 20 // bytes of their IDs
 )
 
-// checkPMIxFence checks a contribution to a PMIx fence. The fence must include a group of the node, and the node may
-// contribute only once. The fence coordinator checks that all members exist and to which groups they belong.
+// checkPMIxFence checks a contribution to a PMIx fence. At least one group in the fence must have ranks on the
+// node, and the node may contribute only once. The fence coordinator checks that all members exist and to which
+// groups they belong.
 func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, error) {
 	member, groups := false, id.Members.Groups()
 	construct := id.Kind.WithoutTag() == fence.Construct // goes to mpiexec even if all ranks are on one node: mpiexec assigns the number

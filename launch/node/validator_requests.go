@@ -76,8 +76,8 @@ func (o requestTable) abandonGroup(group string) {
 // a time for each authorized user.
 const maxControlRate = 100
 
-// checkControl checks a user's request to the job (survive.md SV-25). The node must run ranks of the job, or have run
-// some in the previous attempt (one run of all ranks). It sends one request at a time.
+// checkControl checks a user's request to the job (survive.md SV-25). The node must run ranks of the job, or have
+// run some in the previous attempt (one run of all ranks). It may have only one request without a reply.
 func (v *Validator) checkControl(m *wire.ControlRequest) (wire.Message, error) {
 	switch {
 	case v.progress.groupsStarted == 0 && !v.progress.hasPredecessor:

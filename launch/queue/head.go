@@ -39,8 +39,8 @@ type headObserver struct {
 	patience time.Duration // longest extra time for a head that waits for a node set
 }
 
-// These constants decide when a request passes the first request of the queue, the head (headObserver). A
-// head whose ranks fit is observed every minLookInterval, which is as often as it would try to start.
+// These constants decide when a request overtakes the first request of the queue, the head (headObserver). A head
+// whose ranks fit is observed every minLookInterval, which is as often as it would try to start.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5
@@ -107,8 +107,8 @@ func (w headObserver) setPatience() time.Duration {
 	return min(time.Duration(w.head.MaxSetDelay)*time.Second, w.patience)
 }
 
-// observeHead checks whether the ranks of a ticket fit on the nodes that the ticket names. If it names none,
-// all given nodes are used. CPUs used by the ticket's own user must not count as busy in nodes.
+// observeHead checks whether the ranks of a ticket fit on the nodes that the ticket names. If it names none, it
+// uses all given nodes. The caller must not count CPUs of the ticket's own user as busy.
 func observeHead(t job.Ticket, nodes []job.Node) observation {
 	named := ticketNodes(t)
 	freeRanks, maxRanks, seen := 0, 0, 0
@@ -202,8 +202,8 @@ func (q *Queue) describeRequest(t *job.Ticket) {
 	}
 }
 
-// HostName returns the name that tickets use for a node: the host name that the machine reports, or the
-// name in its definition if that is unknown.
+// HostName returns the name that tickets use for a node. This is the host name that the machine reports. If that
+// is unknown, it is the name in the node's definition.
 func HostName(hostname string, def job.NodeDef) string {
 	return strings.ToLower(cmp.Or(hostname, def.Name))
 }

@@ -97,9 +97,9 @@ func (r *reservation) prepareGroups(ctx context.Context, groups ...[]*host) erro
 	return &HostsError{Failed: refused}
 }
 
-// checkSeparation returns an error if the job must not share CPUs, but the ledger (directory of claims) of one of
-// its nodes cannot ensure that (rule TRUST-13). This concerns gangs, and jobs for which the user or an
-// administrator requires exclusive nodes. Other jobs only get a warning.
+// checkSeparation returns an error if the job depends on claims, but the ledger (directory of claims) of one of its
+// nodes is not reliable (rule TRUST-13). A job depends on claims if it is a gang, or if the user or an administrator
+// requires exclusive nodes. Other jobs only get a warning.
 func (r *reservation) checkSeparation() error {
 	if !r.req.Exclusive && !r.req.Gang && !r.req.Queue.Strict {
 		return nil
