@@ -124,7 +124,7 @@ func TestResults(t *testing.T) {
 		{"no end of one", started + linked + line(Done, 0, ""), "selftest: the output of ranks is missing: only 1 of 2 ranks have reported that they ended"},
 		{"twice the same is one", started + linked + line(Done, 0, "") + line(Done, 0, ""), "selftest: the output of ranks is missing: only 1 of 2 ranks have reported that they ended"},
 		{"no input", line(Started, 0, "") + line(Started, 1, "") + linked + done, `selftest: rank 0 read "" from its standard input, not "selftest"`},
-		{"a lost token", started + linked + line(Done, 0, `,"Err":"timeout"`), "selftest: n1: rank 0 cannot pass the message around the ring: timeout"},
+		{"a lost token", started + linked + line(Done, 0, `,"Err":"timeout"`), "selftest: n1: rank 0 cannot pass on the message that goes around the ring: timeout"},
 		{"not connected", started + line(Linked, 0, "") + line(Linked, 1, `,"Err":"no route to host","Peer":"n1","Address":"10.0.0.1:7"`), "selftest: ranks cannot connect to each other by TCP"},
 		{"ranks that there are not", reportPrefix + `{"Step":"done","Rank":7,"Size":2}` + "\n" + reportPrefix + `{"Step":"done","Rank":-1,"Size":2}` + "\n", "selftest: the output of ranks is missing: only 0 of 0 ranks have reported that they ended"},
 	} {
