@@ -19,8 +19,8 @@ type Attributes struct {
 	GPUModels    []string     // a label for each model of GPU that the helper may use, ascending
 }
 
-// A SpeedQuality says by which rule of which-hosts.md 2.1 the speed of a node's CPUs was found. Speeds that
-// were found by different rules cannot be compared.
+// A SpeedQuality says how the speed of a node's CPUs was found (which-hosts.md 2.1). Speeds that were found in
+// different ways cannot be compared.
 type SpeedQuality string
 
 const (
@@ -30,8 +30,8 @@ const (
 	SpeedMeasured SpeedQuality = "measured" // the kernel's reading at the time of the probe
 )
 
-// SpeedQualities lists the qualities of a CPU speed that a helper can report. SpeedGiven is missing, because it
-// stands for a speed that the cluster file gives.
+// SpeedQualities lists the qualities of a CPU speed that a helper can report. It does not contain SpeedGiven,
+// which is for a speed from the cluster file.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
 // IsValidProbe reports whether a probe can have this result. All names must be lower-case labels. A known speed

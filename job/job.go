@@ -159,8 +159,8 @@ type User struct {
 	GIDs     []int // supplementary groups
 }
 
-// QueueHosts returns the hosts that may keep the queue, in the order in which mpiexec tries them. If it
-// returns nil, one of the candidates keeps the queue.
+// QueueHosts returns the hosts that can keep the queue, in the order in which mpiexec tries them. If it returns
+// nil, one of the candidates keeps the queue.
 func (q Queue) QueueHosts() []NodeDef {
 	if q.Host == nil {
 		return nil

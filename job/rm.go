@@ -19,8 +19,7 @@ type RM struct {
 	Integration Integration
 }
 
-// An Integration says for which ranks the batch system accounts: for all ranks, or only for those that it has
-// started.
+// An Integration says whether the batch system accounts for all ranks, or only for those that it has started.
 type Integration string
 
 const (
@@ -65,8 +64,8 @@ func (r *RM) SignalsRanks() bool {
 	return s != nil && s.Signals
 }
 
-// Accounts reports whether the batch system accounts for the processes of a helper. holder is the process of the
-// batch system from which the helper descends, or "". Accounts returns nil if the answer is unknown.
+// Accounts reports whether the batch system accounts for the processes of a helper. holder is the name of the
+// batch system's process from which the helper descends, or "". Accounts returns nil if the answer is unknown.
 func (r *RM) Accounts(holder string) *bool {
 	if r == nil {
 		return nil

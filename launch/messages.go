@@ -15,8 +15,7 @@ Output and other messages that streamHandler takes never reach these handlers.
 */
 var coreHandlers [256]func(*Job, *Node, wire.Message) []supervise.Event
 
-// handle sets the function with which this package handles messages of type M. It is called during program
-// initialization.
+// handle sets this package's handler for messages of type M. It is called during program initialization.
 func handle[M wire.Message](f func(*Job, *Node, M) []supervise.Event) {
 	coreHandlers[wire.NumberFor[M]()] = func(j *Job, n *Node, m wire.Message) []supervise.Event { return f(j, n, m.(M)) }
 }

@@ -107,8 +107,8 @@ func (a *runRecord) totals(p RankNodes, exits []*job.Exit) (all []*job.Exit, hos
 	return all, hosts
 }
 
-// addOrphans returns copies of exits whose usage includes the orphans of each rank. An orphan is a process
-// that a rank has started and that has outlived the rank.
+// addOrphans returns copies of exits in which each rank's usage includes its orphans. An orphan is a process that
+// a rank has started and that has outlived the rank.
 func (a *runRecord) addOrphans(exits []*job.Exit) []*job.Exit {
 	used := make(map[int]job.Usage)
 	for _, left := range a.orphans {

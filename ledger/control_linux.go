@@ -94,8 +94,8 @@ func checkReplyID(id string) error {
 	return checkRandom(random)
 }
 
-// removeStaleRequests removes requests and replies of the current user whose processes were killed before
-// they could remove them.
+// removeStaleRequests removes the current user's requests and replies that were left behind when their processes
+// were killed.
 func (d *Dir) removeStaleRequests() {
 	for _, kind := range []string{kindRequest, kindReply} {
 		l := d.newReader(nil)

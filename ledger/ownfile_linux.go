@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An ownFile is a file in the ledger directory of the current user. It is written and locked before it gets the
+// An ownFile is a file in the current user's directory of the ledger. It is written and locked before it gets the
 // name by which other users find it. It stays until remove is called or this process dies.
 //
 //	O_TMPFILE, or new-RANDOM   mode 0600: no other user can open or lock it

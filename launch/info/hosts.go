@@ -100,8 +100,8 @@ func isCandidate(n, named job.NodeDef) bool {
 	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local
 }
 
-// NotAllowedError returns the error for hosts on which the job may not spawn ranks. The error names the option that
-// would allow them.
+// NotAllowedError returns the error for hosts on which the job is not allowed to spawn ranks. The error names the
+// option that would allow them.
 func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	var names []string
 	candidates, local, qualified := 0, 0, false

@@ -37,8 +37,8 @@ func parseSoft(text string, limit int) (counts []int, err error) {
 	return counts, nil
 }
 
-// parseSoftRange parses one item of a "soft" list, whose numbers must fit into 32 bits. ok is false if the
-// item is invalid.
+// parseSoftRange parses one item of a "soft" list. Its numbers must fit into 32 bits. ok is false if the item is
+// invalid.
 func parseSoftRange(item string) (first, last, step int, ok bool) {
 	var n []int
 	for field := range strings.SplitSeq(item, ":") {

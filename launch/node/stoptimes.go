@@ -54,8 +54,8 @@ func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
 
-// Time returns the time of the deadline, moved by the total time for which mpiexec has been stopped since the deadline
-// was set. If mpiexec is currently stopped, Time waits until mpiexec continues.
+// Time returns the time of the deadline. Each stop of mpiexec since the deadline was set has delayed it. If
+// mpiexec is currently being stopped, Time returns after the stop.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
 // Limit returns a deadline that is delayed by stops of mpiexec. When it passes, its context ends with cause.

@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// ChooseHost chooses the queue host, which is the first host of the cluster file's list that was reached. If the
-// cluster file has no list, it is the first node. Tickets on other hosts of the list are considered, too: all these
-// hosts together form one queue (rule SV-37).
+// ChooseHost chooses the queue host: the first host in the cluster file's list of queue hosts that was reached or,
+// if there is no list, the first node that was reached. All reached hosts of the list form one queue (rule SV-37),
+// so ChooseHost also records the others.
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {

@@ -60,8 +60,8 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// moveTo puts the request into the queue at the new queue host. Only requests that were ahead of it at the old host
-// count as being ahead of it. text is printed with the new position.
+// moveTo puts the request into the queue at the new queue host. There it waits only for requests that were ahead
+// of it at the old host. text is printed with the new position.
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
 	p := &q.position
 	m := &hostMove{eldersAhead: p.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}

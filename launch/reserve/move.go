@@ -42,8 +42,8 @@ type MoveRequest struct {
 	Standby     []KeptNode  // the job's standby nodes
 }
 
-// A MoveTarget is a plan to which a running job can be moved, with claims on the plan's nodes. The claims
-// remain until the next attempt (one run of all ranks) has taken them over, or until Abandon is called.
+// A MoveTarget contains a plan for moving a running job, and claims on the plan's nodes. The claims remain until
+// the next attempt (one run of all ranks) has taken them over, or until Abandon is called.
 type MoveTarget struct {
 	Plan     job.Plan
 	NewNodes []KeptNode // nodes that are new to the job; their messages are already being read

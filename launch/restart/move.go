@@ -146,8 +146,8 @@ func IsSamePlan(old, p job.Plan) bool {
 	return true
 }
 
-// IsCovered reports whether the CPUs and GPUs in old, a node's part of the present plan, suffice for part, its
-// part of a new plan. If so, the node needs no new claim.
+// IsCovered reports whether a node's part of the old plan already claims the CPUs and GPUs of its part of the new
+// plan. If so, the node needs no new claim.
 func IsCovered(old, part job.NodePlan) bool {
 	cpus, gpus := make(map[int]bool), make(map[string]bool)
 	for _, r := range old.Ranks {

@@ -74,8 +74,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. It doubles with each attempt, but after an attempt that ran
-// long it is first again.
+// pause returns the pause before the next attempt. It doubles with each attempt, and starts from first again after
+// an attempt that ran long.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first
@@ -197,8 +197,8 @@ func nextApps(first job.Request) []job.App {
 	return apps
 }
 
-// restartCount returns the name of the environment variable that contains the number of restarts with a launcher
-// such as torchrun. It returns "" if there is none.
+// restartCount returns the name of the environment variable in which a launcher, such as torchrun, passes the
+// number of restarts. It returns "" if the launcher has no such variable.
 func restartCount(launcher string) string {
 	if launcher == "torch" {
 		return "TORCHELASTIC_RESTART_COUNT"

@@ -18,8 +18,8 @@ import (
 //
 //	%T wall clock   %P process ID
 //
-// The ranks of the command line are group 0, spawned groups are 1 and so on. For a spawned rank %r and %R
-// include the group, "1:0", unless the pattern has %g.
+// The ranks of the command line are group 0. Spawned groups are numbered from 1. For a spawned rank, %r and %R
+// include the group, as in "1:0", unless the pattern has %g.
 type Pattern []token
 
 // A token is a part of a Pattern: literal text, or, if verb is not 0, a percent verb.
