@@ -124,7 +124,7 @@ int main(int argc, char **argv) {
 	if (!strcmp(argv[1], "sleep")) for (;;) sleep(1000);
 	if (!strcmp(argv[1], "signal")) { signal(SIGALRM, handler); alarm(1); for (;;) pause(); }
 	if (!strcmp(argv[1], "vfork")) { if (!vfork()) for (;;) sleep(1000); }
-	if (!strcmp(argv[1], "read")) { setpgid(0, 0); raise(SIGTTIN); outermost(argc); }
+	if (!strcmp(argv[1], "read")) { setpgid(0, 0); raise(SIGTTIN); for (;;) sink++; }
 	return 0;
 }
 `
