@@ -204,8 +204,8 @@ func (d *svgWriter) writeRow(r svgRow) {
 }
 
 // writeBar draws the bar of a step. The name of the step is inside the bar, and the reason for a failure is to the
-// right of the bar. leaf is true if the step contains no other step. The text may extend up to the x coordinate
-// free.
+// right of the bar. leaf is true if the step contains no other step. free is the x coordinate up to which the text may
+// extend.
 func (d *svgWriter) writeBar(r svgRow, s Span, leaf bool, free float64) {
 	if s.Began >= d.shownTime {
 		return

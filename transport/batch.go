@@ -90,8 +90,8 @@ func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, er
 	return s.dialTo(ctx, host, new(dialBacks))
 }
 
-// dialTo runs the starter for a host and returns the stream of the helper. If c expects the host's helper, the
-// helper connects to mpiexec instead of using the starter's streams.
+// dialTo runs the starter for a host and returns the stream of the helper. If c expects a connection from the host's
+// helper, the helper connects to mpiexec instead of using the starter's streams.
 func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
@@ -155,8 +155,8 @@ func NotInJob(host, system, number string) error {
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
-// A dialBacks lists the helpers of a set of hosts that are to connect to mpiexec by TCP. Each helper is started by
-// its own call of the starter (rule RM-36):
+// A dialBacks lists helpers that should connect to mpiexec by TCP. Each helper is started by its own call of the
+// starter (rule RM-36):
 //
 //	mpiexec                                    helper
 //	   | <---------------- run WHERE            over the starter's streams, as usual

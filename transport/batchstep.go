@@ -471,8 +471,7 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is the interval at which the method ended reads the starter's stderr, in search of a line about the
-// helper.
+// lookInterval is how often stepLink.ended reads the starter's stderr to find a line about the helper.
 const lookInterval = 10 * time.Millisecond
 
 // ended waits until the step ends, or until the starter reports that this helper has ended.

@@ -127,8 +127,7 @@ func (a *attach) fill() []string {
 		"@PROCESSFLAG@", quote(a.ProcessFlag), "@VARIABLE@", a.Variable}
 }
 
-// AtPath returns a copy of s that uses the mpiexec at path on the node. The user has given this path. If path is empty,
-// the user has given none.
+// AtPath returns a copy of s that uses the mpiexec at path on the node. path is empty if the user has not given one.
 func (s HelperBinary) AtPath(path string) HelperBinary {
 	s.nodePath = path
 	return s

@@ -3,8 +3,8 @@ Package transport starts helpers on hosts and returns the stdin and stdout of ea
 
 	                       .-> Local   LocalChild   this machine: this binary, over two pipes
 	hosts --> Transports --+
-	   a set, each host    '-> Remote  SSH          the built-in SSH client: one connection, one session, /bin/sh
-	   a value                         Command      any program that gives a shell: ssh, kubectl exec -i
+	                       '-> Remote  SSH          the built-in SSH client: one connection, one session, /bin/sh
+	                                   Command      any program that gives a shell: ssh, kubectl exec -i
 	                                   ByStarter    a batch system's starter, one call for each host; helpers may connect to mpiexec
 	                                   OneStep      the same, one call for all hosts: helpers connect to mpiexec
 	                                   Unreachable  a command line without a transport to other hosts
@@ -20,18 +20,18 @@ shell one compound command (deliver.sh), which replies:
 	   | <----------------------------- need DIR   no program of this build here
 	   | the binary, HelperBinary.Size bytes --->  once for each need
 	   | <--------------------------- run WHERE   shared, cache, sent or told; or fail
-	   |                                          (another machine: once more, machine.go)
+	   |                                          on another architecture, all this once more (machine.go)
 	   | <------------------------ first byte of the helper
 	   | <===================================>    the helper's own stream
 
-Each line of this protocol begins with byte 0x1e, which no login script prints. Text before such a line is
-kept as noise. Before "run", mpiexec sends only requested bytes, so that no shell can consume bytes for the
-helper. The helper sends first. The Result of a host is sent when the helper's first byte has arrived, which the
-transport does not consume. So a helper that cannot be executed is an error of its host. Only a LocalChild does not
-wait for that byte, because the kernel has already confirmed that the helper runs.
+Each line of this protocol begins with byte 0x1e, which no login script prints. Text before such a line is kept as
+noise. Before "run", mpiexec sends only requested bytes, so that no shell can consume bytes for the helper. The helper
+sends first. The Result of a host is sent when the helper's first byte has arrived. The transport does not consume this
+byte. So a helper that cannot be executed is an error of its host. Only a LocalChild does not wait for that byte,
+because the kernel has already confirmed that the helper runs.
 
-The helper has two arguments: --helper BUILD, or --helper-child BUILD as a child of mpiexec. A helper that
-is to connect to mpiexec has two more arguments (batchstep.go, batch.go).
+The helper has two arguments: --helper BUILD, or --helper-child BUILD as a child of mpiexec. A helper that should
+connect to mpiexec has two more arguments (batchstep.go, batch.go).
 
 The Stream of a Result is a *Conn. Callers use the other methods of a Conn through interfaces of their own:
 

@@ -207,8 +207,8 @@ func (d *delivery) readLine() (verb, text string, err error) {
 	}
 }
 
-// readUntil reads up to and including the byte end, and returns the bytes before it. It returns an error if
-// there are more than limit bytes.
+// readUntil reads until a byte equals end, and returns the bytes before that byte. It returns an error if there are
+// more than limit of them.
 func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	var got []byte
 	for len(got) <= limit {

@@ -6,8 +6,7 @@ import (
 	"remshell/sshx"
 )
 
-// A Host contains everything that a transport needs to reach one machine. It is built from a candidate and passed by
-// value.
+// A Host contains everything that a transport needs to reach one machine. It is passed by value.
 type Host struct {
 	Name    string // the user's name for it, in every message
 	Alias   string // name to look up in the SSH configuration, and to pass to a command; empty means Name. An alias= of a host file is in Name

@@ -34,9 +34,9 @@ type localCommand struct {
 // limited because another process may still have stderr open.
 const stderrDelay = 100 * time.Millisecond
 
-// startProcess starts cmd. The result's Close method calls stop. When the program has exited, after is called, and then
-// done is closed.
-func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand, error) {
+// startProcess starts cmd. The result's Close method calls stop. When the program has exited, startProcess calls
+// afterExit, and then closes the result's channel done.
+func startProcess(cmd *exec.Cmd, stop, afterExit func(*localCommand)) (*localCommand, error) {
 	stdin, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func startProcess(cmd *exec.Cmd, stop, after func(*localCommand)) (*localCommand
 	}
 	go func() {
 		p.status = cmd.Wait()
-		after(p)
+		afterExit(p)
 		close(p.done)
 	}()
 	return p, nil

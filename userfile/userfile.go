@@ -100,8 +100,8 @@ func madeByOtherUser(dir string, info os.FileInfo) bool {
 // Owner returns the user ID of a file's owner.
 func Owner(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// ResolveForWriting returns the name of a file that is to be written or replaced, with links followed. It returns
-// an *OtherUserError if another user has created the file.
+// ResolveForWriting returns the name of a file to write or replace, with links followed. It returns an *OtherUserError
+// if another user has created the file.
 func ResolveForWriting(name string) (string, error) {
 	path, err := Resolve(name)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckWritable returns an error if it would not be possible to write a file later. If replaced is true, it returns
-// an error if it would not be possible to replace the file.
+// CheckWritable returns an error if this process could not write a file later. If replaced is true, it instead checks
+// whether this process could replace the file.
 func CheckWritable(name string, replaced bool) error {
 	path, err := ResolveForWriting(name)
 	if err != nil {

@@ -178,8 +178,8 @@ func (c *Conn) startWriter() {
 	}
 }
 
-// runWriter is the function of the writer goroutine. It writes everything that is pending at once, and
-// returns when nothing is pending.
+// runWriter is the function of the writer goroutine. It writes all pending messages together, and returns when none are
+// left.
 func (c *Conn) runWriter(buffer []byte) {
 	var err error
 	for {

@@ -57,7 +57,7 @@ func (m *Fenced) deflated() *Fenced {
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-// Deflate compresses b. It first tries the first sample bytes. smaller is false if the sample, or b, does not
+// Deflate compresses b. It first compresses only sample bytes as a test. smaller is false if they, or all of b, do not
 // become much smaller.
 func Deflate(b []byte, sample int) (deflated []byte, smaller bool) {
 	tried := b[:min(len(b), sample)]

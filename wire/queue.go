@@ -125,7 +125,7 @@ type WatchClaims struct{ Ledger string }
 
 func (m *WatchClaims) Fields(c *Codec) { c.Text(&m.Ledger, pathLength) }
 
-// ClaimsChanged reports that a claim on the node was made or removed. A helper sends it after
+// ClaimsChanged reports that a claim on the node was made or removed. A helper sends it only if mpiexec has sent
 // WatchClaims.
 type ClaimsChanged struct{}
 

@@ -19,8 +19,8 @@ import (
 
 // Environ returns the environment for a command on the head. It is the environment of this process, with the head's
 // HOME, and without SSH_ variables, which would make an SSH client use keys of the machine. Assignments in overrides
-// take precedence. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state folder, so that the cluster has its own
-// ledger.
+// take precedence. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state directory, so that the cluster has its
+// own ledger.
 func (f *Cluster) Environ(overrides ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })
 	if f.Kind == Namespaces {
@@ -131,8 +131,8 @@ func (f *Cluster) setns() error {
 }
 
 // On returns a command to run on a host or on the head, without ssh. The command runs as root in the host's home
-// directory. With kinds other than Namespaces, it runs on this machine as the current user, with the host's $HOME and
-// mark (REMSHELL_FIELD). Killing the command's process does not kill processes in the host's PID namespace.
+// directory. With kinds other than Namespaces, it runs on this machine as the current user, with the host's values of
+// HOME and REMSHELL_FIELD. Killing the command's process does not kill processes in the host's PID namespace.
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)

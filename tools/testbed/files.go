@@ -55,7 +55,7 @@ func newKey(comment string) (private, public string, err error) {
 	return string(pem.EncodeToMemory(block)), line, nil
 }
 
-// startupFiles returns shell startup files for a home directory, which contain only a comment. The machine's own
+// startupFiles returns shell startup files for the home directory dir. They contain only a comment. The machine's own
 // files would take time at each login and distort measurements.
 func startupFiles(dir string) []file {
 	return []file{

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// upLoopback starts one sshd for each host. If another process has taken a host's port in the meantime, the host's
-// sshd logs an error, and upLoopback returns the text that sshd has logged.
+// upLoopback starts one sshd for each host. If another process takes a host's port before sshd does, sshd logs an
+// error, and upLoopback returns the text that sshd has logged.
 func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()

@@ -35,8 +35,8 @@ var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interv
 // Ports is the range of ports from which a Listener chooses one port. The zero value allows any port.
 type Ports struct{ Low, High uint16 }
 
-// A Listener accepts the connections of the expected helpers. Its port is open until Close is called or all
-// expected helpers have connected or been given up.
+// A Listener accepts the connections of the expected helpers. Its port is open until Close is called, or until the
+// Listener expects no more helpers.
 type Listener struct {
 	refuse      func(peer netip.Addr, reason string)
 	listener    net.Listener
