@@ -155,7 +155,8 @@ func installed(kind string, t target, programs map[target][]byte, texts, generat
 }
 
 // completion returns the path of a completion file in a package. The path is not in the directories in which shells
-// look for completions. update-alternatives makes a link there while the command mpiexec belongs to this package.
+// look for completions. update-alternatives makes a link in one of these directories while the command mpiexec belongs
+// to this package.
 func completion(name string) string {
 	return "usr/share/remshell/" + strings.ReplaceAll(name, "/", ".")
 }
