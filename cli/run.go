@@ -303,8 +303,8 @@ func (c *invocation) completeRequest() {
 	}
 }
 
-// runJob runs a job. It also takes care of what this process does around the job: signals, displays, record,
-// events, saved job and terminal.
+// runJob runs a job. Before and after that, it prepares and ends the other work of this process: signal handling,
+// displays, the run record, the event stream, the saved job and the terminal.
 func (c *invocation) runJob(ctx context.Context) (code int, err error) {
 	j := c.line.Job
 	c.completeRequest()

@@ -94,8 +94,8 @@ func sshUser(sys System, account nsswitch.Account) sshx.User {
 }
 
 // newAccountLookup returns a function that looks up the account of the current user. The function searches /etc/passwd
-// first, and then once all sources of nsswitch.conf. The account is empty if it is not found. The only possible error
-// is that of the context.
+// and, if the user is not there, all sources of nsswitch.conf. If it finds no account, it returns an empty one. It
+// returns an error only if the context ends.
 func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context) (nsswitch.Account, error) {
 	inFile := sync.OnceValue(func() nsswitch.Account { return accountInFile(sys) })
 	return func(ctx context.Context) (nsswitch.Account, error) {

@@ -27,8 +27,8 @@ import (
 // ranks and can end them; with ssh, it does so only for ranks on this machine. Package batch knows the starters and
 // their arguments.
 
-// findStarter sets the starter, the batch system's program that starts helpers on hosts, if it is used to reach the
-// hosts of this job.
+// findStarter finds out whether the hosts of this job are reached by a starter, which is a program of the batch system
+// that starts helpers on hosts. If so, it sets the starter.
 func (c *invocation) findStarter() error {
 	s, err := c.inputs.FindStarter(c.line.WithoutRemoteShell())
 	if err != nil || s.System == nil {

@@ -26,7 +26,7 @@ const foregroundPoll = 200 * time.Millisecond
 
 // newForegroundReader returns a reader that reads a terminal only while mpiexec is in the foreground of that terminal.
 // If mpiexec read it in the background, the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end
-// (rule IO-5). If in is not a terminal, it returns in itself.
+// (rule IO-5). If in is not a terminal, newForegroundReader returns in.
 //
 // A read must not block either: after ^Z and bg the kernel would restart it in the background. So the reader
 // polls for input first, and then reads.

@@ -128,19 +128,19 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs returns the smallest of other and the maximum numbers of ranks in all files. A negative number
-// means that there is no maximum.
-func (s RuleSet) SmallerMaxProcs(other int) int {
+// SmallerMaxProcs returns limit, or the smallest number of ranks that a file allows, if this is smaller. A negative
+// number means that there is no limit.
+func (s RuleSet) SmallerMaxProcs(limit int) int {
 	for _, r := range s {
-		if r.MaxProcs != nil && (other < 0 || *r.MaxProcs < other) {
-			other = *r.MaxProcs
+		if r.MaxProcs != nil && (limit < 0 || *r.MaxProcs < limit) {
+			limit = *r.MaxProcs
 		}
 	}
-	return other
+	return limit
 }
 
-// MaxProcsReason returns an explanation if ranks alone, without the ranks of other jobs, exceeds a maximum number of
-// ranks. Otherwise it returns "".
+// MaxProcsReason returns an explanation if no file allows a job with this number of ranks, even while no other job runs.
+// Otherwise it returns "".
 func (s RuleSet) MaxProcsReason(ranks int) string {
 	for _, r := range s {
 		if r.MaxProcs != nil && ranks > *r.MaxProcs {

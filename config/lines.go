@@ -76,8 +76,8 @@ type lineCount struct {
 	offset, lines int // bytes counted so far, and the line ends in them
 }
 
-// lineAt returns the number of the line at an offset. Lines are numbered from 1. Offsets must not decrease from
-// call to call.
+// lineAt returns the number, counted from 1, of the line at an offset. Each call must have the same or a higher offset
+// than the call before.
 func (c *lineCount) lineAt(offset int) int {
 	c.lines += strings.Count(c.text[c.offset:offset], "\n")
 	c.offset = offset

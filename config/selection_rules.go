@@ -66,8 +66,8 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 	}
 }
 
-// allowedText returns the names of all values as a list of allowed values. If all is empty, it returns write, which
-// says how to define a value.
+// allowedText returns a text that lists the names of all values that a user may choose. If there is no value,
+// it returns write, which says how to define one.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write

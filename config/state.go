@@ -43,8 +43,9 @@ const StateFile = "/etc/remshell/state.toml"
 // MaxStateBytes is the maximum size of a StateFile in bytes.
 const MaxStateBytes = 64 << 10
 
-// A stateTable describes one setting in a StateFile. read reads the setting's table into s, and adds errors to the
-// reader of t. write returns the lines below the table's header, or "" if the setting is not set.
+// A stateTable describes one setting in a StateFile, which is written as a table. read stores the contents of table t in
+// s, and adds errors to the reader of t. write returns the lines below the header of the table, or "" if s does not
+// contain the setting.
 type stateTable struct {
 	name  string
 	read  func(t *keyTable, s *job.NodeSettings)

@@ -18,8 +18,8 @@ type keyTable struct {
 	spelling map[string]string    // keys as the file spells them
 }
 
-// openTable returns value as a table. If value is not a table, it returns nil and adds an error. The error shows write,
-// which is the correct notation.
+// openTable returns value as a table. If value is not a table, it returns nil and adds an error. write is the correct
+// notation, such as "[gang]", for the error.
 func (r *reader) openTable(name string, value any, write string) *keyTable {
 	keys, ok := value.(map[string]any)
 	if !ok {

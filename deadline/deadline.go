@@ -62,8 +62,8 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 	return d
 }
 
-// check ends the context if no time is left for the step. When the timer fires, time may be left, because the limit
-// may have been extended after the timer was set.
+// check is called when the timer fires. It ends the context if no time is left for the step. Otherwise the limit was
+// extended after the timer had been set, and check sets the timer again.
 func (d *Deadline) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,8 +104,8 @@ func (d *Deadline) BeginStep(limit time.Duration) {
 	d.setTimer(limit)
 }
 
-// CountTaken extends the step by the time that the host may take to accept n bytes. The remaining time never
-// exceeds the limit of the step.
+// CountTaken extends the time limit, because the host has accepted n bytes. The remaining time never exceeds the limit
+// that was set for the step.
 func (d *Deadline) CountTaken(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 	"remshell/text"
 )
 
-// --doctor prints a warning for values beyond these limits. They are higher than what MPICH and Open MPI need on a node
-// of ordinary size.
+// --doctor prints a warning for values above a max or below a min of these. The min values are higher than what MPICH
+// and Open MPI need on a node of ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
 	maxShellTime    = 3 * time.Second
@@ -202,8 +202,8 @@ func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// ranksGetOurLimit reports whether ranks on a host get this machine's soft limit, up to the host's hard limit. The
-// limit on the number of processes is always the host's own, because it counts all processes of the user on that
+// ranksGetOurLimit reports whether mpiexec sets this machine's soft limit for ranks on the host, up to the host's hard
+// limit. mpiexec never sets the limit on the number of processes, because it counts all processes of the user on that
 // host.
 func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local && l.Flag != "u" }
 

@@ -108,8 +108,8 @@ func checkAttr(key, value string) error {
 	return nil
 }
 
-// checkBinding returns an error if a host entry cannot have this binding. All values of --bind-to are allowed, except
-// those that concern the whole job.
+// checkBinding returns an error unless value is a binding that a host entry can set. A host entry can set all values of
+// --bind-to except those that concern the whole job.
 func checkBinding(value string) error {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {

@@ -169,7 +169,7 @@ func (p rankPlacement) checkUnbound(req *job.Request) error {
 }
 
 // setRankCount returns the number of ranks. For each app context without -n, it sets the number of ranks in the
-// request. It returns an error if a rank has no placement, and ignores placements of ranks beyond this number.
+// request. It returns an error if a rank has no placement, and ignores placements of ranks that do not exist.
 func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	for i := range req.Apps {
 		if req.Apps[i].N == 0 {

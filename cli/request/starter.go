@@ -101,9 +101,9 @@ func (s Starter) Use(req *job.Request) {
 	}
 }
 
-// These are times at the end of a batch job (rule RM-62). mpiexec asks the batch system for its grace period only if
-// the job's own is longer than defaultKillGrace. killMargin is the part of the batch system's time between SIGTERM and
-// SIGKILL that mpiexec needs for its report.
+// These are times at the end of a batch job (rule RM-62). If the job's grace period is longer than defaultKillGrace,
+// mpiexec asks the batch system how long it waits between SIGTERM and SIGKILL. mpiexec needs the last killMargin of
+// that time for its report.
 const (
 	defaultKillGrace = 25 * time.Second
 	killMargin       = 3 * time.Second

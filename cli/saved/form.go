@@ -160,8 +160,8 @@ func readValue(target reflect.Value, decoded any, at string) error {
 	return readNumber(target, decoded, at)
 }
 
-// kindError returns nil if ok is true. Otherwise it returns an error which says that the value at the path at is not of
-// the given kind.
+// kindError returns nil if ok is true. Otherwise it returns an error which says that a value must be of the given kind.
+// at is the path of the value in the file.
 func kindError(ok bool, at, kind string) error {
 	if ok {
 		return nil

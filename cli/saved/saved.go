@@ -94,8 +94,8 @@ func New(req job.Request, past []job.Attempt) Job {
 	return j.withHistory(past, -1)
 }
 
-// WithUnknownFields returns the job with the fields of older that this version of the program does not know. They are
-// kept for a newer version of the program.
+// WithUnknownFields returns the job with the unknown fields of older, an earlier version of the job. This version of the
+// program does not know these fields, and keeps them for a newer version.
 func (j Job) WithUnknownFields(older Job) Job {
 	j.unknownFields = older.unknownFields
 	return j

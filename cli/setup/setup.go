@@ -61,9 +61,9 @@ func (r *Run) Begin() error {
 // wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
-// Limit adds resource limits for the job. For each kind of limit the smallest value applies, whether Limit, the cluster
-// file or the job's class sets it. origin says where the user has set the limits. Limit may only be called during
-// Begin, because the request is built with these limits afterwards.
+// Limit adds resource limits for the job. The cluster file and the job's class can set limits, too. Of several values for
+// one limit, the smallest applies. origin says where the user has set the limits. Limit must be called during Begin,
+// because the request is built with these limits afterwards.
 func (r *Run) Limit(jobLimits limits.Map, origin string) {
 	if r.limits == nil {
 		r.limits, r.limitOrigins = make(limits.Map), make(limits.Origins)

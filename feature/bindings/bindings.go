@@ -3,8 +3,8 @@ Package bindings is the feature of mpiexec that reports to which CPUs the kernel
 rule DIAG-3). The helpers read the bindings and send them in the Started message.
 
 	--report-bindings: Request --Prepare--> helper
-	Started, with CPUs --> report: a line for each rank; printed in the order of ranks, before their output,
-	            as soon as all lines of a group are known
+	Started, with CPUs --> report: prints a line for each rank of a group, in the order of ranks and before their
+	            output, when all lines are known
 */
 package bindings
 

@@ -74,8 +74,8 @@ func (c *checkpointer) Request(answer func(reason string), stop func()) {
 	c.handleEvent(machine.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// RequestAndStop implements launch.Checkpoints: it requests a checkpoint, and calls stop to end the job's run after the
-// checkpoint. If the job is not stopped, RequestAndStop calls stays with the reason.
+// RequestAndStop implements launch.Checkpoints. It requests a checkpoint, and after it calls stop, which ends the run of
+// the job. If the job must continue, RequestAndStop calls stays with the reason.
 func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	c.Request(func(why string) {
 		if c.state.Phase != machine.Stopping { // the attempt goes on

@@ -69,8 +69,7 @@ func ParseMove(args []string) (m Move, err error) {
 	return m, nil
 }
 
-// WhyUnmovable returns the reason why a job cannot be moved at all, or "" if it can be. In messages, the text follows
-// the job's name.
+// WhyUnmovable returns the reason why a job can never be moved, or "" if it can be.
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:

@@ -119,7 +119,7 @@ func (s *State) Next() (next time.Time) {
 }
 
 // Shift moves all timers by the time for which the job was stopped. end is the new time at which the job must end, or
-// the zero time if it is unknown. Shift sets the timer of --ckpt-before according to end.
+// the zero time if this is unknown. If it is known, the timer of --ckpt-before is set from it.
 func (s *State) Shift(stopped time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
@@ -134,8 +134,7 @@ func (s *State) Shift(stopped time.Duration, end time.Time) {
 	}
 }
 
-// WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can. In a message, the
-// text follows the job's name.
+// WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
 		return "the job cannot write checkpoints: it was started without --ckpt-signal and --ckpt-cmd"
@@ -258,8 +257,8 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 
-// finish ends the checkpoint in progress, and returns the actions that report it. state and reason are as in
-// ReportEvent and ReplyAll.
+// finish ends the checkpoint in progress, and returns the actions that report the end. They report state by a
+// ReportEvent, and reason by a ReplyAll.
 func (s *State) finish(state, reason string, now time.Time) []Action {
 	if s.Phase != InProgress {
 		return nil
