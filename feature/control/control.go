@@ -56,7 +56,7 @@ func attach(j *launch.Job) {
 const maxSeen = 1024
 
 // handleRequest handles a user's request that a node has forwarded. If two helpers on one machine forward the same
-// request, only the first one gets the reply. handleRequest returns the events that the request causes.
+// request, it replies only to the first of them. It returns the events that the request causes.
 func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []supervise.Event {
 	if c.seen[m.ID] {
 		n.Send(&wire.ControlReply{ID: m.ID})

@@ -2,7 +2,7 @@
 Package drain is the feature by which root changes the settings of nodes at run time, with mpijob drain, undrain,
 allow and gang. No job starts on a node that is drained.
 
-	mpijob drain n1 n2 --> Change --> helper on each host, as root there --> probe.ChangeState --> state.toml
+	mpijob drain n1 n2 --> Change --> helper on each host, run by root --> probe.ChangeState --> state.toml
 	                <---- Changed ---'
 
 The next start of a job reads state.toml in the same way as node.toml. Package helper/probe contains the rules for both

@@ -3,7 +3,7 @@ Package events is the feature of mpiexec that forwards the events which ranks se
 (PMIx_Notify_event). The PMIx server of a node delivers events between ranks of the node.
 
 	rank --> its PMIx server --Notify---> mpiexec --Notify--> the PMIx servers of the other nodes that may
-	                         <--Notified-   |                 have receivers --> ranks that registered its code
+	                         <--Notified-   |                 have receivers --> ranks that want such events
 	                                        '-- when it is forwarded
 */
 package events
@@ -62,8 +62,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Notified) { node.StateOf[openEvents](v).CountReply() })
 }
 
-// checkNotify checks an event that a rank of the node sends to others. It accepts an event of a rank that has exited
-// meanwhile. The returned message is nil if mpiexec must ignore the event.
+// checkNotify checks an event that a rank of the node sends to others. It accepts the event even if the rank has exited
+// since. The returned message is nil if mpiexec must ignore the event.
 func checkNotify(v *node.Validator, m *Notify) (wire.Message, error) {
 	g := v.FindGroup(m.Group)
 	switch {

@@ -5,7 +5,7 @@ MPIX_Comm_failure_ack, and again on SIGUSR1.
 
 	rank fails ---> mpiexec --FailedRanks--> nodes that still run ranks of its group
 	                  |                         '--> PMI server; SIGUSR1 to ranks that expect it
-	                  '-- all that fail within 100 ms go in one message
+	                  '-- one message for all ranks that fail within 100 ms
 */
 package failedranks
 

@@ -50,8 +50,8 @@ func newFetcher(send func(wire.Message) error, flush func()) *fetcher {
 	return &fetcher{Pipeline: rpc.NewPipeline[*Fetched](maxUnanswered, send), send: send, flush: flush}
 }
 
-// Fetch implements pmix.Fetcher: it requests data that a rank on another node has put. It calls answer with the data,
-// or with nil and the status of an error.
+// Fetch implements pmix.Fetcher: it requests data that a rank on another node has committed. It calls answer with the
+// data or, after an error, with nil and the status.
 func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.Status)) {
 	seconds := min((w.Timeout+time.Second-1)/time.Second, math.MaxInt32)
 	newMessage := func(id int) wire.Message {
@@ -72,8 +72,8 @@ func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 }
 
 // serveFetch replies to a request for data by a rank of another node. findData finds the data that a rank on this node
-// has committed. The fetcher sends each reply after it has written the earlier ones, so that large data is in memory
-// only once.
+// has committed. The fetcher copies the data into a message only after it has written the earlier replies, so that there
+// are few copies of large data.
 func (f *fetcher) serveFetch(m *Fetch, findData func(pmix.FetchRequest, func([]byte, message.Status))) {
 	want := pmix.FetchRequest{Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: time.Duration(m.Timeout) * time.Second}
 	findData(want, func(data []byte, s message.Status) {

@@ -101,8 +101,8 @@ func (t *jobTurns) update() {
 	}
 }
 
-// usageAt returns how long the job has run and how long its turns have kept it stopped, until now or until the end of
-// the job.
+// usageAt returns how long the job has run, and how long it was stopped in the turns of other jobs. Both times end now,
+// or at the end of the job.
 func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 	u := t.usage
 	if !t.ended.IsZero() {

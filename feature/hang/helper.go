@@ -57,7 +57,7 @@ func (n *nodeWatch) takeSample() {
 }
 
 // add adds a sample, and reports to mpiexec whether anything has changed. It returns the time until the next
-// sample. reading says that the stacks of ranks are read after this sample.
+// sample. If reading is true, the stacks of ranks are read after this sample.
 func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
 	n.slept = make(map[int]bool)
 	for number, r := range sample.Ranks {

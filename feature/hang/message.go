@@ -2,7 +2,7 @@
 Package hang is the feature of mpiexec that notices if a job makes no progress, and reports which rank keeps the
 others waiting (--hang).
 
-	--hang, terminal, CI: Watching --Prepare--> helper: a sample of /proc, twelve in each --hang time
+	--hang, terminal, CI: Watching --Prepare--> helper: a sample of /proc, twelve times in each --hang time
 	                                              |
 	                         nothing has changed: Unchanged
 	                                              v

@@ -44,7 +44,7 @@ func init() {
 	})
 }
 
-// watchingFor returns how a job is watched for progress, or nil if the job is not watched. seen says that
+// watchingFor returns how a job is watched for progress, or nil if the job is not watched. seen is true if
 // people read what mpiexec prints.
 func watchingFor(o Options, seen bool) *Watching {
 	w := &Watching{After: defaultTime, Plain: o.Hang != nil, Ends: o.HangAction == "end"}

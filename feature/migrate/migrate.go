@@ -9,7 +9,7 @@ reserves the target nodes before it ends the attempt:
 	   '----------'------------'----------'--> refused: the job runs on unchanged
 
 During a move the job has additional reservations on its own nodes. A Start message to such a node would release
-them, so mpiexec starts no spawned ranks meanwhile.
+them, so mpiexec starts no spawned ranks during a move.
 */
 package migrate
 

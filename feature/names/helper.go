@@ -46,8 +46,8 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish restores a published name that a lookup has removed, because the rank that looked up the name has ended
-// (rule PMIX-41). It does not wait for a reply.
+// republish publishes a name again that a lookup has removed. It is called if the rank has ended and did not receive the
+// name (rule PMIX-41). It does not wait for a reply.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
 		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})

@@ -6,8 +6,8 @@ in the host's ledger, a directory that the jobs on the host share (place.go).
 
 	rank --> its PMI server --NameRequest--> mpiexec: publish, look up, remove
 	                        <--NameReply----
-	                        <--NamePublished-- a name is published that a rank of the node waits for; its helper
-	                                           looks it up again (PMIX-40)
+	                        <--NamePublished-- a rank of the node waits for this name, which is now published; the
+	                                           helper looks it up again (PMIX-40)
 
 NameRequest shares its IDs, and the limit of unanswered requests, with other requests of ranks (rule TRUST-4).
 */
@@ -35,8 +35,8 @@ var (
 	valueLength = wire.Length{Name: "value", Max: 64 << 10}
 )
 
-// NameRequest is a rank's request to the job's table of published names. The helper chooses ID, and the reply repeats
-// it. Ranks that use PMI receive Port. Ranks that use PMIx receive Value, which includes the publisher. If
+// NameRequest is a rank's request to publish, look up or remove a name in the job's table. The helper chooses ID, and the
+// reply repeats it. A lookup by PMI returns Port, and a lookup by PMIx returns Value, which includes the publisher. If
 // FirstReadOnly is set, the first lookup removes the name.
 type NameRequest struct {
 	wire.AnsweredBy[*NameReply]

@@ -1,7 +1,7 @@
 /*
 Package machine decides when a job makes no progress. It performs no I/O and reads no clock.
 
-	helper:   a Sample of /proc, some in each --hang time --Tracker--> Report: how long nothing has changed on the node
+	helper:   a Sample of /proc, several times in each --hang time --Tracker--> Report: how long nothing has changed on the node
 	mpiexec:  Reports of all nodes --Watch--> read all stacks, four times --Watch--> tell the user, or wait twice as long
 
 In cases of doubt, the package assumes that a job makes progress. A rank that computes, sleeps for a set time, waits for
@@ -54,8 +54,8 @@ type Tracker struct {
 // awakeShare is the fraction of a CPU's time that a rank must use to count as awake.
 const awakeShare = 0.01
 
-// Add adds a sample. reading says that mpiexec has requested the sample and reads the stacks of ranks after
-// it. send says that r must be sent to mpiexec. next is the time until the next sample.
+// Add adds a sample. reading is true if mpiexec has requested the sample, to read the stacks of ranks after it. send is
+// true if r must be sent to mpiexec. next is the time until the next sample.
 func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
 	if t.changed.IsZero() || s.Signature != t.last.Signature {
 		t.changed, t.earlier = s.At, nil
@@ -81,8 +81,8 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that have used enough CPU time, during about the last window, to count as awake. It
-// includes ranks for which that is unknown.
+// awake returns the ranks that have used enough CPU time to count as awake, in a period that ends now and is about as
+// long as window. It includes ranks whose CPU time is unknown.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	var base Sample
 	for _, s := range t.earlier {

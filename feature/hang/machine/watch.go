@@ -98,8 +98,8 @@ func (w *Watch) Suspend(stopped bool, now time.Time) {
 // progress restarts the watch, because something has changed.
 func (w *Watch) progress() { w.doublings, w.round = 0, 0 }
 
-// quietSince returns the time of the last change. quiet is false if there are still changes, or if the job is not being
-// watched at present.
+// quietSince returns the time of the last change. quiet is false if a node has not yet reported that nothing changes, if
+// a process waits for the user, or if the job is not being watched at present.
 func (w *Watch) quietSince() (since time.Time, quiet bool) {
 	since = w.resumed
 	pmi := w.Plain
