@@ -107,13 +107,13 @@ func TestClocksOfNodesDiffer(t *testing.T) {
 	}
 	setClock(30 * time.Second)
 	refused := newGang("refused", ledger, clocks)
-	if _, err := refused.Do(t); err == nil || !says(err.Error(), ", more than half of a turn of 10s") {
+	if _, err := refused.Do(t); err == nil || !says(err.Error(), `, which is more than half of a turn \(10s\)`) {
 		t.Errorf("30 s ahead: %v", err)
 	}
 	setClock(3 * time.Second)
 	gangs := []runningGang{startGang(t, newGang("a", ledger, clocks), 0), startGang(t, newGang("b", ledger, clocks), 2)}
 	for _, g := range gangs {
-		if said := g.run.Err.String(); !says(said, "; that time of each turn is lost") {
+		if said := g.run.Err.String(); !says(said, "; in each turn, this time is lost") {
 			t.Errorf("3 s ahead: %q", said)
 		}
 	}

@@ -112,7 +112,7 @@ func TestHostileState(t *testing.T) {
 		"link":     {func(file string) error { return os.Symlink("/etc/passwd", file) }, "must be a regular file, not a symbolic link"},
 		"FIFO":     {func(file string) error { return unix.Mkfifo(file, 0o644) }, "is not a regular file"},
 		"folder":   {func(file string) error { return os.Mkdir(file, 0o755) }, "is not a regular file"},
-		"large":    {func(file string) error { return os.WriteFile(file, make([]byte, 10<<20), 0o644) }, "has 10485760 bytes, more than 65536"},
+		"large":    {func(file string) error { return os.WriteFile(file, make([]byte, 10<<20), 0o644) }, "the file has 10485760 bytes, but at most 65536 are allowed"},
 		"another":  {func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Chown(file, 12345, -1)) }, "the file belongs to uid 12345, but must belong to root"},
 		"writable": {func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o644), os.Chmod(file, 0o664)) }, "mode 0664: users other than root may write to it"},
 		"garbage":  {func(file string) error { return os.WriteFile(file, []byte("\x00\xff"), 0o644) }, "state.toml:1: "},

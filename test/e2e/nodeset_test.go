@@ -124,7 +124,7 @@ func TestDelayForANodeSet(t *testing.T) {
 	}) {
 		t.Errorf("it says %q", patient.err.String())
 	}
-	if r := b.runMpiexec(t, "--queue", "n1"); !strings.Contains(r.out, "for a node set until") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {
+	if r := b.runMpiexec(t, "--queue", "n1"); !strings.Contains(r.out, " for a better node set) ") || !strings.Contains(r.out, " ONEOF:FEATURE:b,a ") {
 		t.Errorf("--queue: %q", r.out)
 	}
 	blocker.end(t)
