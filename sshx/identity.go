@@ -24,8 +24,8 @@ func defaultIdentities(home string) []string {
 	return names
 }
 
-// A keyFile is one private key, which is read at most once for each Dialer. pub, cert, signer and err do not change
-// after loadKey, except that unlock sets the signer of an encrypted key.
+// A keyFile is one private key, which is read at most once for each Dialer. After loadKey, only unlock changes it, and
+// only if the key is encrypted.
 type keyFile struct {
 	path string
 	pub  ssh.PublicKey    // nil if not known before unlock
@@ -79,8 +79,8 @@ func loadKey(path string) *keyFile {
 	return k
 }
 
-// readPrivate reads the file of a private key. It returns an error if other users can read the file, as OpenSSH
-// does (authfile.c, sshkey_perm_ok).
+// readPrivate reads the file of a private key. As in OpenSSH, a file that other users can read is an error (authfile.c,
+// sshkey_perm_ok).
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,8 +119,8 @@ func parsePublic(data []byte) ssh.PublicKey {
 // passphraseTries is the maximum number of times that the user is asked for the passphrase of a key.
 const passphraseTries = 3
 
-// unlock returns the signer of the key. If the key is encrypted, unlock asks the user for the passphrase. It asks
-// only once, even if many connections need the key.
+// unlock returns the signer of the key. If the key is encrypted, unlock asks the user for the passphrase, at most
+// passphraseTries times even if many connections need the key. name is the key's name in prompts and errors.
 func (k *keyFile) unlock(askUser func(prompt string) ([]byte, error), name string) (ssh.Signer, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -204,10 +204,9 @@ func (w *Permit) Release(o Outcome, err error) {
 	p.grantPermits(s)
 }
 
-// Backoff returns how long to wait before attempt n+1. n begins at 1. The time is 0.2 s for n = 1, followed by 0.5, 1,
-// 2, 2, ... seconds. Each time is made longer or shorter by up to a quarter, so that attempts that were dropped
-// together are not repeated together. random is a number from 0 to 1 that determines this change. n = 0 stands for an
-// attempt that does not count, and gives the same time as n = 1.
+// Backoff returns how long to wait after attempt n. The times are 0.2 s for n = 0 (an attempt that does not count) and
+// n = 1, then 0.5, 1, 2, 2, ... seconds. random, a number from 0 to 1, makes each time shorter or longer by up to a
+// quarter, so that attempts that were dropped together are not repeated together.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
 	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond

@@ -37,8 +37,8 @@ const (
 	formHdrTable = formDataRel | 0x0b // a pair of sdata4, relative to .eh_frame_hdr
 )
 
-// pointer reads a pointer that is encoded in the given form. at is the address of the bytes that b reads. base is
-// the address to which formDataRel is relative.
+// pointer reads a pointer that is encoded in the given form. at is the address of the first byte of b. base is the
+// address to which formDataRel is relative.
 func (b *byteReader) pointer(form byte, at, base uint64) uint64 {
 	from := at + uint64(b.pos)
 	var value uint64

@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// debugSections returns the DWARF sections that are needed to find lines, by name without prefix. It reads the
-// sections itself, because package elf would also apply relocations, and would decompress sections of any size.
+// debugSections returns the DWARF sections that are needed to find lines, by name without the prefix ".debug_". It
+// reads the sections itself, because package elf would also apply relocations, and would decompress sections of any
+// size.
 func (m *Image) debugSections() (sections map[string][]byte, err error) {
 	sections = make(map[string][]byte)
 	total := uint64(0)

@@ -17,11 +17,11 @@ type Frame struct {
 	regs Registers
 }
 
-// CallerOf returns the frame of the caller of a function. frame is the number of the function, where 0 is the innermost
+// CallerOf returns the frame of a function's caller. number is the number of the function, where 0 is the innermost
 // one. ok is false if the stack cannot be unwound that far.
-func CallerOf(a Arch, regs Registers, mem Memory, mappings []Mapping, frame int) (f Frame, ok bool) {
+func CallerOf(a Arch, regs Registers, mem Memory, mappings []Mapping, number int) (f Frame, ok bool) {
 	u := unwinder{arch: layouts[a], amd64: a == AMD64, mem: mem, mappings: mappings}
-	for i, exact := 0, true; i <= min(frame, MaxFrames); i++ {
+	for i, exact := 0, true; i <= min(number, MaxFrames); i++ {
 		next, signal, ok := u.step(regs, u.locate(regs.PC, exact), i == 0)
 		if !ok || next.PC == 0 {
 			return f, false

@@ -157,9 +157,9 @@ func WrapLine(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// wrapPoint returns the index of the blank at which to wrap a line. It is the last blank with at most width
-// characters before it, or otherwise the first blank. Blanks before the first word and after the last word do not
-// count. It returns -1 if there is no such blank.
+// wrapPoint returns the index of the blank at which to wrap a line. Blanks before the first word and after the last
+// word do not count. wrapPoint chooses the last blank with at most width characters before it or, if there is none, the
+// first blank. If no blank counts, it returns -1.
 func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {

@@ -95,10 +95,10 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set of hosts into steps, each of which is one call of the starter. Hosts in the same part of the
-// batch job share a step. Some hosts get calls of their own: hosts that would be alone in a step, and hosts whose
-// binary is at a different path or must be sent. For a host that does not belong to the job, groupHosts sends a Result
-// with an error.
+// groupHosts divides a set of hosts into steps, each of which is one call of the starter. In a heterogeneous batch job,
+// each part has steps of its own. Some hosts get calls of their own: hosts that would be alone in a step, and hosts
+// whose binary is at a different path or must be sent. For a host that does not belong to the job, groupHosts sends a
+// Result with an error.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {

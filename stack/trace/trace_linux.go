@@ -45,8 +45,8 @@ const (
 	// to maxStanding further threads. A thread in an uninterruptible sleep takes longer to stop.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
-	// standTime is how long Capture waits until all threads have stopped. On a busy host, a thread may get no CPU for
-	// some time. Threads that stop earlier are released earlier.
+	// Capture waits at most standTime until all threads have stopped. On a busy host, a thread may get no CPU for some
+	// time. Threads that stop earlier are released earlier.
 	standTime = 1500 * time.Millisecond
 	// firstPause and maxPause are the shortest and the longest time until Capture checks again which threads
 	// have stopped.
@@ -292,8 +292,8 @@ func (p *Process) Memory(th *Thread) stack.Memory {
 	}
 }
 
-// readBlocked finds out where a thread waits if the thread could not be stopped. The kernel reports the thread's stack
-// pointer and program counter (proc_pid_syscall(5)). Other registers stay unknown.
+// readBlocked finds out where a thread that could not be stopped waits. The kernel reports the thread's stack pointer
+// and program counter (proc_pid_syscall(5)). Other registers stay unknown.
 func (p *Process) readBlocked(th *Thread) {
 	if th.Read {
 		return

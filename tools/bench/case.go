@@ -115,16 +115,16 @@ func (b *bench) hostCases() []testCase {
 		ours: b.ownCommand(slices.Concat(ownYieldOptions, []string{"--no-pin"}, open)...), theirs: b.mpirunCommand(slices.Concat(mpirunYieldOptions, open)...)})
 }
 
-// scaleCases returns the case that starts one rank on each of n hosts. It uses a longer connect timeout than the
-// default, because all hosts share this machine, so that logins are slower than on separate machines.
+// scaleCases returns the case that starts one rank on each of n hosts. Its connect timeout is longer than the default,
+// because logins are slower when all hosts share one machine.
 func (b *bench) scaleCases(n int) []testCase {
 	return []testCase{{name: "true, " + text.Count(n, "host"), figures: []figure{{"ms", wallTime, 0}, {"ms of CPU", cpuTime, 0}, {"MiB", peakMemory, 0}}, rounds: roundLimits{2, 2, 0},
 		ours: b.ownCommand("--no-pin", "--connect-timeout", "300", "-hosts", hostNames(n), "-n", strconv.Itoa(n), "/bin/true")}}
 }
 
-// waitingCases returns cases with two ranks for each CPU that constantly wait for each other. For each MPI library,
-// the library's own launcher is compared with mpiexec. Ranks of Open MPI yield the CPU while they wait. Ranks of
-// MPICH spin.
+// waitingCases returns cases with twice as many ranks as CPUs, in which ranks constantly wait for each other. For each
+// MPI library, the library's own launcher is compared with mpiexec. Ranks of Open MPI yield the CPU while they wait.
+// Ranks of MPICH spin.
 func (b *bench) waitingCases() []testCase {
 	n := strconv.Itoa(2 * runtime.NumCPU())
 	local := []string{"-host", "localhost:" + n}

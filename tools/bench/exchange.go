@@ -11,8 +11,8 @@ import (
 	"remshell/text"
 )
 
-// In these programs each rank gets a key from every other rank, as MPI_Init does. exchange (testdata/pmi1) uses
-// PMI-1, and modex (testdata/pmix) uses PMIx.
+// In these programs each rank gets a key from every other rank, as in MPI_Init. exchange (testdata/pmi1) uses PMI-1,
+// and modex (testdata/pmix) uses PMIx.
 const (
 	exchange = "build/programs/exchange"
 	modex    = "build/programs/modex"

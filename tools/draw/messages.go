@@ -49,8 +49,8 @@ var frames = []frame{
 	{regexp.MustCompile(`^plan/(select|units)\.go$`), nil, "{host}: ", false},
 }
 
-// prefixOf returns the text that comes before all messages of a call in this file. For a message that is not an
-// argument of a call, call is nil.
+// prefixOf returns the text that mpiexec prints before messages that are arguments of this call. If call is nil,
+// prefixOf returns the text before other messages of this file.
 func (s source) prefixOf(call *ast.CallExpr) string {
 	for _, f := range frames {
 		if f.file.MatchString(s.name) && (f.call == nil || call != nil && f.call.MatchString(s.between(call.Fun.Pos(), call.Fun.End()))) {

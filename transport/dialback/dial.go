@@ -31,9 +31,9 @@ func (t JoinToken) WithSecret(value string) JoinToken {
 	return t
 }
 
-// DialBack connects to mpiexec as the helper of a host. It returns the stream after mpiexec has accepted the
-// helper. It tries near first, which is the address of the starter's machine as the batch system reports it. The
-// zero value of near means unknown.
+// DialBack connects to mpiexec as the helper of a host. It returns the stream after mpiexec has accepted the helper. It
+// first tries near, the address that the batch system reports for the starter's machine. If this address is unknown,
+// near is the zero value.
 func DialBack(ctx context.Context, token JoinToken, host string, near netip.Addr) (net.Conn, error) {
 	return dialer{token, host, defaultTimeouts}.dialRounds(ctx, orderAddresses(token.Addresses, near))
 }
