@@ -120,9 +120,9 @@ func (s *ByStarter) withStarterHelp(err error) error {
 	return err
 }
 
-// endProgram ends the starter program. helperRuns is true if the helper has started. In that case endProgram does
-// not send SIGTERM, because the starter would then kill the helper's ranks, which the helper ends itself. After a
-// grace period endProgram sends SIGKILL, which ends only the starter.
+// endProgram ends the starter program. helperRuns is true if the helper has started. In that case endProgram does not
+// send SIGTERM, because the starter would then kill the ranks. The helper ends the ranks itself. After a grace period
+// endProgram sends SIGKILL, which ends only the starter.
 func (s *ByStarter) endProgram(p *localCommand, helperRuns bool) {
 	if !helperRuns && s.System.Starter.EndsAtSIGTERM {
 		p.signalGroup(syscall.SIGTERM)

@@ -156,9 +156,9 @@ func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 // as ssh, decides when the link is lost.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
-// whyTimeout is how long Why waits for an exit code after the stream has ended. It must be longer than the
-// second that the reaper of a killed helper gives to the remaining processes (helper.reaperGrace), because
-// the reaper reports only afterwards how the helper ended.
+// whyTimeout is how long Why waits for an exit code after the stream has ended. It must be longer than
+// helper.reaperGrace. This is the time that the reaper of a killed helper gives to the remaining processes before it
+// reports how the helper ended.
 const whyTimeout = 2 * time.Second
 
 // Why returns why the stream ended. It may be called after Read or Write has failed, and may wait for the

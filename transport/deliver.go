@@ -50,9 +50,8 @@ func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
 
-// deliver carries out the protocol in the package comment over l, until the helper has sent its first byte.
-// If that fails, it closes l. limit is the deadline of the first step, which waits for the shell and has
-// already begun.
+// deliver carries out the protocol of the package comment on the link l, until the helper has sent its first byte. If
+// that fails, it closes l. limit is the deadline of the first step, which waits for the shell and has already begun.
 func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLink, times stepTimeouts) (*Conn, error) {
 	defer limit.Stop()
 	ctx := limit.Context()

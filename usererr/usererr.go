@@ -36,9 +36,8 @@ func Reasons(err error) []string {
 	return nil
 }
 
-// Reason returns the text of an error without the host's name, which is the result of the error's method Reason. So the
-// results for hosts that fail for the same reason are equal. If the error has no such method, Reason returns the whole
-// text.
+// Reason returns the result of an error's method Reason. This is the text without the host's name, so it is equal for
+// hosts that fail for the same reason. If the error has no such method, Reason returns the whole text.
 func Reason(err error) string {
 	var r interface{ Reason() string }
 	if errors.As(err, &r) {

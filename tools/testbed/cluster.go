@@ -15,7 +15,7 @@
 // There are three kinds:
 //
 //   - Namespaces needs root. Each host has its own network, UTS, PID, IPC and mount namespaces;
-//     the head has its own network, mount and UTS namespaces. Except for the folders named
+//     the head has its own network, mount and UTS namespaces. Except for the directories shown
 //     above, hosts see the machine's file system. They see the repository's build/, but its
 //     bin/ only if the home is shared.
 //   - Loopback needs OpenSSH, but not root. Each host is an sshd on an address 127.0.0.x; the
@@ -27,8 +27,7 @@
 // all network namespaces share. A cluster is removed when the process that called Up ends, unless Options.Keep is
 // set.
 //
-// Nothing is simulated (no delays, lost packets or clocks), except that a host can have its own load average
-// (load.go).
+// Only the load average of a host can be simulated (load.go). Delays, lost packets and clocks are not.
 package testbed
 
 import (
@@ -58,8 +57,7 @@ const Head = "head"
 // addresses 10.88.0.1 to 10.88.3.232.
 const MaxHosts = 1000
 
-// Options describe a test cluster. Hosts is required. Every other field may have its zero value, which is the
-// default.
+// Options describe a test cluster. Hosts is required. The zero value of any other field selects its default.
 type Options struct {
 	Name        string // name of the cluster, for Open; "": a unique name
 	Hosts       int    // 1 to MaxHosts

@@ -181,7 +181,8 @@ func setColumn(text, user string, column int, value string) string {
 }
 
 // fstab returns the mounts of a host in the order in which they are made. /run comes last, because it may hide the
-// state directory. The source is called "field", because mount(8) skips mounts that seem to exist already.
+// state directory. The source "field" is a name that the machine's own mounts do not have, because mount(8) skips
+// mounts that seem to exist already.
 func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace
