@@ -18,7 +18,7 @@ const maxListedSets = 12
 // NodeChoice describes which nodes were chosen, and among which node sets. It returns "" if the plan made no
 // choice.
 //
-//	class amd; regions main, not overflow (for jobs of more than 32 CPUs)
+//	class amd; regions main, not overflow (it is for jobs of more than 32 CPUs)
 //	node set ONEOF:FEATURE (from --node-set), chosen by BESTFIT for 16 ranks
 //	  switchA  4 nodes  28 ranks fit
 //	  switchB  3 nodes  9 ranks fit   too small

@@ -607,8 +607,8 @@ func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }
 
-// formatUser returns the user name that the job states, together with the user ID, which is certain, because it is the
-// owner of a file. If name is empty, it returns only the ID.
+// formatUser returns a user name and the user ID. The name comes from the job and may be false. The ID cannot be
+// forged, because it is the owner of a file. If name is empty, formatUser returns only the ID.
 func formatUser(name string, uid int) string {
 	if name == "" {
 		return strconv.Itoa(uid)

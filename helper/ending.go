@@ -147,8 +147,7 @@ func newHelperSignals() helperSignals {
 // and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is the event that mpiexec has not ended the ranks although it has had enough time since
-// HelperSignaled.
+// endNotOrdered is the event of a timeout: mpiexec has received HelperSignaled, but has not ended the ranks in time.
 type endNotOrdered struct{ grace time.Duration }
 
 // handleOwnSignal handles a signal that the helper's own process has received. Signals that mpiexec passes on

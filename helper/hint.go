@@ -116,10 +116,10 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenials records how many processes the kernel has killed for lack of memory, and how many forks it has denied,
-// before the ranks run. Counting for the whole machine takes 0.1 ms, so countDenials does that only if running is true,
-// when the ranks have run for a second. The reaper receives the counts, too, because a killed helper cannot report why
-// it was killed.
+// countDenials records how many processes the kernel has killed for lack of memory so far, and how many forks it has
+// denied. If running is true, it also counts for the whole machine. This takes 0.1 ms, so it is done only when the
+// ranks have run for a second. countDenials sends the counts to the reaper, too, because a killed helper cannot
+// report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

@@ -53,8 +53,8 @@ func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event 
 	return nil
 }
 
-// reply carries out a node's request and returns the reply. waiting are the nodes that must be notified that the name
-// is published.
+// reply carries out a node's request and returns the reply. waiting contains the nodes that must be told that the
+// name is published.
 func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waiting map[*launch.Node]bool) {
 	answer = &NameReply{ID: m.ID}
 	var err error
@@ -100,7 +100,7 @@ func (a *waitingNodes) addWaiting(n *launch.Node, service string) error {
 	return nil
 }
 
-// takeWaiting removes and returns the nodes that wait for a name. A node that still waits afterwards sends its
+// takeWaiting removes and returns the nodes that wait for a name. If a node has to wait for longer, it sends its
 // request again.
 func (a *waitingNodes) takeWaiting(service string) map[*launch.Node]bool {
 	waiting := a.nodesOf[service]

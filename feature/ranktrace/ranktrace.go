@@ -166,8 +166,8 @@ func endOf(exit *job.Exit) error {
 	return nil
 }
 
-// fenceReached records that a host has reached a fence of its whole group. all is true if it was the last host to do
-// so.
+// fenceReached records that the ranks on a host have reached a fence of all ranks of their group. all is true if
+// this host was the last one.
 func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	if l == nil {
 		return
@@ -243,8 +243,8 @@ func (t *jobTrace) endAll() {
 	}
 }
 
-// errGroupKilled is the error of the open steps of a spawned group that was killed because one of its ranks could not
-// be started.
+// errGroupKilled is recorded as the error of all unfinished steps of a spawned group, if mpiexec has killed the
+// group because one of its ranks could not be started.
 var errGroupKilled = errors.New("another rank of the same spawn could not be started")
 
 // errUnknownEnd is the error of the open steps of ranks whose end was not reported.

@@ -149,7 +149,7 @@ func openAbove(dir int, expected identity) (int, error) {
 	return fd, nil
 }
 
-// emptyDir removes files and empty directories from a directory, except those that have failed. When it finds a
+// emptyDir removes files and empty directories from a directory. It skips the names in failed. When it finds a
 // directory that is not empty, it stops and returns the name of that directory; found is true only in this case. It
 // calls fail for each entry that cannot be removed.
 func emptyDir(dir int, failed map[string]bool, fail func(name string, err error)) (child string, found bool) {

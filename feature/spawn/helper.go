@@ -98,11 +98,12 @@ func isTooLarge(m *Spawn) bool {
 // parentPort is the variable by which a spawned rank of Open MPI finds its parent (rule PMIX-42).
 const parentPort = "OMPI_PARENT_PORT"
 
-// childEnv returns the variables of env that a rank's children get. Open MPI sends all variables of the rank.
-// childEnv removes the variables that identify the rank, because the children get variables of their own.
-func childEnv(env []string, outer func(assignment string) bool) []string {
+// childEnv returns the variables of env that the spawned ranks get. Open MPI sends all variables of the parent rank.
+// childEnv removes the variables for which isOwn returns true: they identify the parent, and the children get their
+// own.
+func childEnv(env []string, isOwn func(assignment string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(assignment string) bool {
 		name, _, given := strings.Cut(assignment, "=")
-		return !given || name == "" || name != parentPort && outer(assignment)
+		return !given || name == "" || name != parentPort && isOwn(assignment)
 	})
 }

@@ -16,9 +16,9 @@ ranks form a new group. mpiexec plans, claims and supervises them like the ranks
 All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent
 rank gets an error. The parent rank continues, as the MPI standard requires.
 
-mpiexec searches nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
-knows the job's nodes, and supervision forwards their replies to it. The search does not take the decision lock, which
-ensures that waiting jobs are planned one at a time. A running job does not wait behind others. Claims are exclusive
+mpiexec searches for nodes for one spawn at a time (launch.Job.StartSearch), with a separate reservation. The reservation
+knows the job's nodes, and supervision forwards their replies to it. The search does not take the decision lock, by
+which waiting jobs are planned one at a time, so that a running job does not wait for other jobs. Claims are exclusive
 even without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.

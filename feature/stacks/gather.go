@@ -59,16 +59,16 @@ func gatherStacks(targets []target, deadline time.Time) gathered {
 	}, func() gathered { return gathered{report: describeAll(targets)} })
 }
 
-// inTime calls read and returns its result. If read takes longer than limit, inTime returns the result of the function
-// instead, and read continues in the background.
-func inTime[T any](limit time.Duration, read, instead func() T) T {
+// inTime calls read and returns its result. If read takes longer than limit, inTime returns the result of fallback,
+// and read continues in the background.
+func inTime[T any](limit time.Duration, read, fallback func() T) T {
 	done := make(chan T, 1)
 	go func() { done <- read() }()
 	select {
 	case result := <-done:
 		return result
 	case <-time.After(limit):
-		return instead()
+		return fallback()
 	}
 }
 

@@ -192,7 +192,7 @@ func (s *gathering) finish() {
 	}
 }
 
-// reportOf returns the joined groups of the given ranks, or of all ranks if ranks is nil, with the names of
+// reportOf returns the groups of equal stacks of the given ranks, or of all ranks if ranks is nil, with the names of
 // their nodes.
 func (s *gathering) reportOf(r job.StackReport, ranks []int) job.StackReport {
 	where := s.job.RankNodes()

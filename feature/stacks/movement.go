@@ -94,8 +94,8 @@ func fingerprintsOf(threads []rawThread, names map[addressKey][]stack.Location) 
 	return all, slots
 }
 
-// movedSince returns the ranks whose fingerprints differ from those of an earlier reading. It leaves out ranks that
-// have only one fingerprint.
+// movedSince returns the ranks whose fingerprint in now differs from their fingerprint in before. It leaves out
+// ranks that are in only one of the maps.
 func movedSince(before, now map[int]fingerprint) (moved []int) {
 	for rank, p := range now {
 		if was, known := before[rank]; known && was != p {

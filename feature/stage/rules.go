@@ -5,8 +5,7 @@ import (
 	"remshell/launch/node"
 )
 
-// A progress says how far the staging of files to a node has progressed. The zero value is for a job that stages no
-// files.
+// A progress holds the state of staging files to a node. The zero value is for a job that stages no files.
 type progress struct {
 	announced bool // StageFiles was sent
 	files     int  // how many there are

@@ -73,8 +73,8 @@ func stateOf(r *helper.Rank, tree proc.Tree) job.RankState {
 	return state
 }
 
-// await makes the session's goroutine call all, and returns the result to the goroutine that serves the
-// socket. It returns false if the session is over.
+// await returns the states of all ranks to the goroutine that serves the socket. The session's goroutine collects
+// them. await returns false if the session is over.
 func (n *nodeStates) await() (states []job.RankState, ok bool) {
 	answer := make(chan []job.RankState, 1)
 	n.session.Post(func() { answer <- n.all() })

@@ -8,7 +8,7 @@ import (
 // maxLine is the maximum length of a line that a helper sends, in bytes.
 const maxLine = 60 << 10
 
-// PMITrace is a line of the messages between a rank and its PMI server, as in pmiserver.Server.Trace,
+// PMITrace contains a line that a rank and its PMI server have exchanged, in the format of pmiserver.Server.Trace,
 // or a note for the transcript.
 type PMITrace struct {
 	Rank int

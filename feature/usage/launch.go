@@ -63,7 +63,7 @@ func (u *jobUsage) addRanks(ranks []job.RankUsageSample) {
 }
 
 // addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, it uses only seconds that
-// all nodes have reported. Times of ranks that have not ended count until now.
+// all nodes have reported. The time of a rank that has not ended is the time since its start.
 func (u *jobUsage) addToResult(r *job.Result) {
 	nodeOfRank := u.job.State.Nodes()
 	if u.ended {

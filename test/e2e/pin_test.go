@@ -239,7 +239,7 @@ func TestAMaskBoundsEverything(t *testing.T) {
 		{"-host localhost:2 -n 2", 0, last + "\n" + last + "\n", ""},
 		{"-host localhost --no-pin -n 1", 0, last + "\n", ""},
 		{"-host localhost -n 2", 0, last + "\n" + last + "\n", "2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of "},
-		{"-host localhost --nooversubscribe -n 2", 125, "", "free slots for 1 on 1 node (localhost); on localhost the CPU mask or cpuset leaves 1 of "},
+		{"-host localhost --nooversubscribe -n 2", 125, "", "free slots for only 1 rank on 1 node (localhost); on localhost the CPU mask or cpuset leaves 1 of "},
 		{"-host localhost --nooversubscribe --tpp 2 -n 1", 125, "", "the host has 1 of 1 CPU free, but each rank needs 2 by --tpp; the CPU mask or cpuset leaves 1 of "},
 		{"-n 2", 0, last + "\n" + last + "\n", "2 ranks share 1 CPU (the CPU mask or cpuset leaves 1 of "},
 	} {

@@ -66,7 +66,7 @@ func TestParaStationVariables(t *testing.T) {
 	for _, env := range []string{fmt.Sprint("PSI_TPP=", cpus), fmt.Sprint("OMP_NUM_THREADS=", cpus)} {
 		source, _, _ := strings.Cut(env, "=")
 		r := b.startMpiexec(t, mpiexecCall{args: []string{"-n", "4", "hostname"}, env: []string{env, "PSI_NODES=1-3", "MPIEXEC_CLUSTER=" + cluster}}).wait(t)
-		if want := fmt.Sprintf("4 ranks of %d CPUs each (%s) do not fit: there are free slots for 3", cpus, source); r.code != 125 || r.out != "" || !strings.Contains(r.err, want) {
+		if want := fmt.Sprintf("4 ranks of %d CPUs each (%s) do not fit: there are free slots for only 3 ranks", cpus, source); r.code != 125 || r.out != "" || !strings.Contains(r.err, want) {
 			t.Errorf("%s, a rank too many: exit %d, %q, %q; want %q", env, r.code, r.out, r.err, want)
 		}
 	}

@@ -461,7 +461,7 @@ func TestAnotherUsersJob(t *testing.T) {
 	if r.code != 0 || strings.TrimSpace(strings.TrimPrefix(r.out, "Cpus_allowed_list:")) == cpus {
 		t.Errorf("exit %d, %q, %q; the other has %s", r.code, r.out, r.err, cpus)
 	}
-	if r = his("-host", "localhost", "--nooversubscribe", "-n", "2", "true"); r.code != 125 || !strings.Contains(r.err, "2 ranks do not fit: there are free slots for 1") {
+	if r = his("-host", "localhost", "--nooversubscribe", "-n", "2", "true"); r.code != 125 || !strings.Contains(r.err, "2 ranks do not fit: there are free slots for only 1 rank") {
 		t.Errorf("exit %d, %q", r.code, r.err)
 	}
 	if r = his("--ps", "localhost"); r.code != 0 || !strings.Contains(r.out, id) {

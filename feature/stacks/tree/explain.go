@@ -57,8 +57,8 @@ func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	return g, true
 }
 
-// A reason says why ranks may keep others waiting, as a sentence about one rank and about several ranks. The zero
-// reason means that they do not.
+// A reason says why ranks may keep others waiting. It has one text for a single rank and one for several ranks. The
+// zero reason means that the ranks do not keep others waiting.
 type reason struct {
 	ofOne, ofSeveral string
 	weight           int

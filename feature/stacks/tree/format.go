@@ -30,8 +30,8 @@ func Format(r job.StackReport) string {
 	return b.String()
 }
 
-// Summarize returns a line for each group of main threads, the guess about which ranks keep the others waiting, and the
-// notes.
+// Summarize returns a line for each group of main threads, a guess about which ranks keep the others waiting, and
+// the notes of the report.
 func Summarize(r job.StackReport) string {
 	var b strings.Builder
 	main := mainThreads(r.Groups)

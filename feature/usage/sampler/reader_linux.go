@@ -197,9 +197,9 @@ func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	return descendants
 }
 
-// TotalMemory returns the memory of processes in bytes. Shared memory counts once. inFiles is the known size
-// of files in memory, in bytes, whether processes map them or not. If the total does not exceed limit, shared
-// memory may be counted more than once, since an exact count takes milliseconds for each GiB.
+// TotalMemory returns the memory of processes in bytes, together with inFiles, the size of memory files. If the
+// total exceeds limit, memory that processes share counts only once. Otherwise it may count more than once, since an
+// exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	resident := inFiles
 	for _, p := range processes {
