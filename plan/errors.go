@@ -89,9 +89,9 @@ func reasonText(code, text string) string {
 
 // sameMachineNote returns a note saying that several names belong to one machine (rule HOST-8).
 func sameMachineNote(names []string) job.Note {
-	who := strings.Join(names, " and ")
+	hosts := strings.Join(names, " and ")
 	if len(names) > 2 {
-		who = hostlist.FoldBrief(names)
+		hosts = hostlist.FoldBrief(names)
 	}
-	return job.Note{Code: CodeSameNode, Node: names[0], Text: fmt.Sprintf("%s are the same machine; mpiexec uses it once, as %s", who, names[0])}
+	return job.Note{Code: CodeSameNode, Node: names[0], Text: fmt.Sprintf("%s are the same machine; mpiexec uses it once, as %s", hosts, names[0])}
 }

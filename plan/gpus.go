@@ -76,8 +76,8 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 		free += s.freeGPUs[i]
 		taken += len(gpu.OfBestVendor(s.candidates[i].GPUs)) - len(s.candidates[i].gpus)
 	}
-	excess, option := s.describeExcess(a, n), gpuOption(a.app.GPUs)
-	text := fmt.Sprintf("%s with %s: mpiexec found %s on %s (%s), which is enough for %s", excess, option,
+	ranksDoNotFit, option := s.describeExcess(a, n), gpuOption(a.app.GPUs)
+	text := fmt.Sprintf("%s with %s: mpiexec found %s on %s (%s), which is enough for %s", ranksDoNotFit, option,
 		text.Count(free, "free GPU"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names), text.Count(capacity, "rank"))
 	remedy := "start fewer ranks, or add hosts"
 	if taken > 0 {

@@ -228,9 +228,9 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	if option == "" {
 		return failed
 	}
-	capacity := a.freeCapacity()
+	capacity, ranksDoNotFit := a.freeCapacity(), s.describeExcess(a, n)
 	failed.Text = fmt.Sprintf("%s: %s allows only %s on %s (%s)",
-		s.describeExcess(a, n), option, text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+		ranksDoNotFit, option, text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	if number := m.PerObject; number > 0 {
 		failed.Remedy = fmt.Sprintf("lower -n to %d, increase the %d in --map-by %s, or share CPUs with --oversubscribe", capacity, number, m.Text)
 	}

@@ -128,12 +128,12 @@ func refuseSharedNodes(apps int, usable *eligibleNodes) *Error {
 // ranks fit, and what the user can do.
 func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, nodes := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
-	excess := s.describeExcess(a, n)
+	ranksDoNotFit := s.describeExcess(a, n)
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
 		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows only %s on %s",
-			excess, most, text.Count(capacity, "rank"), nodes), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
+			ranksDoNotFit, most, text.Count(capacity, "rank"), nodes), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
 	}
-	failed := fmt.Sprintf("%s: there are free slots for only %s on %s", excess, text.Count(capacity, "rank"), nodes)
+	failed := fmt.Sprintf("%s: there are free slots for only %s on %s", ranksDoNotFit, text.Count(capacity, "rank"), nodes)
 	causes := s.describeLimits(a)
 	if causes != "" {
 		failed += ", where " + causes
@@ -244,11 +244,11 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 	}
 	slices.Sort(by)
 	by = slices.DeleteFunc(slices.Compact(by), func(text string) bool { return text == "" })
-	excess, limits, allow := s.describeExcess(a, n), strings.Join(by, " and "), "allows"
+	ranksDoNotFit, limits, allow := s.describeExcess(a, n), strings.Join(by, " and "), "allows"
 	if len(by) != 1 {
 		allow = "allow"
 	}
-	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s only %s on %s (%s)", excess, limits, allow, text.Count(allowed, "rank"),
+	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s only %s on %s (%s)", ranksDoNotFit, limits, allow, text.Count(allowed, "rank"),
 		text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise this limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
 }
 

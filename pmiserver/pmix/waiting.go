@@ -76,7 +76,8 @@ func (m *collective) listWaiting(all map[WaitingRank]string) {
 	}
 	for i, x := range m.participants {
 		if len(x.calls) > 0 {
-			all[WaitingRank{x.group.Name, x.rank.number}] = fmt.Sprintf("%s %d (%d of %d ranks%s have entered)", collectiveTexts[m.local.Kind], m.local.NextNumber(i)+1, m.waitingCount, len(m.participants), where)
+			inCollective, number, entered := collectiveTexts[m.local.Kind], m.local.NextNumber(i)+1, m.waitingCount
+			all[WaitingRank{x.group.Name, x.rank.number}] = fmt.Sprintf("%s %d (%d of %d ranks%s have entered)", inCollective, number, entered, len(m.participants), where)
 		}
 	}
 }

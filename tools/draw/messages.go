@@ -344,7 +344,7 @@ func (s source) placeholder(e ast.Expr) string {
 		switch {
 		case isMethod && called.Sel.Name == "Count" && len(e.Args) == 2:
 			if noun, _ := s.render(e.Args[1]); !strings.HasPrefix(noun, "{") {
-				return "{n} " + noun + "s"
+				return "{n} " + plural(noun)
 			}
 		case isMethod && called.Sel.Name == "Command" && len(e.Args) > 0: // the command that the user types
 			words := []string{"mpijob"}
@@ -361,6 +361,14 @@ func (s source) placeholder(e ast.Expr) string {
 		return s.placeholder(e.Fun)
 	}
 	return "{value}"
+}
+
+// plural returns the plural of a noun, as text.Count forms it.
+func plural(noun string) string {
+	if strings.HasSuffix(noun, "s") {
+		return noun + "es"
+	}
+	return noun + "s"
 }
 
 // isBool reports whether an expression is true or false.
