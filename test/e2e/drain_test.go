@@ -103,7 +103,7 @@ func TestDrain(t *testing.T) {
 	}
 	want(0, "n2 runs only jobs of users daemon, 4711 (set by mpijob allow)", "allow maxproc=any n2")
 	want(125, `no user "nobody-here" exists`, "allow users=nobody-here n2")
-	want(0, "only of users daemon, 4711", "doctor n2")
+	want(0, "only jobs of users daemon, 4711", "doctor n2")
 	want(0, "n2 is not drained", "allow users=any n2")
 
 	for _, word := range []string{"drain", "undrain", "allow users=any"} {
