@@ -249,7 +249,7 @@ func (b *testCluster) reduceCalls(t *testing.T, length time.Duration, jobs int, 
 			t.Fatalf("%s: exit %d, %q, %q", j.tag, r.code, r.out, r.err)
 		}
 		for line := range strings.Lines(r.err) {
-			if strings.HasPrefix(line, "gang: ran for ") {
+			if strings.HasPrefix(line, "gang: the ranks ran for ") {
 				t.Logf("%s: %s", j.tag, strings.TrimSpace(line))
 			}
 		}
