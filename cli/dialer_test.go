@@ -36,7 +36,7 @@ func TestHomeOfTheAccount(t *testing.T) {
 	if said, _ := run([]string{"HOME=" + home}, job...); !strings.Contains(said, "not in "+known) {
 		t.Error(said)
 	}
-	if said, _ := run([]string{"HOME=" + home}, "-n", "1", "-host", "none.invalid", "true"); !strings.Contains(said, " HostName in "+config) {
+	if said, _ := run([]string{"HOME=" + home}, "-n", "1", "-host", "none.invalid", "true"); !strings.Contains(said, " for the host in "+config) {
 		t.Error(said)
 	}
 	p.writeFile("config", "Host n1\nHostName\n")
