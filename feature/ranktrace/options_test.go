@@ -8,7 +8,7 @@ import (
 
 // With one dash, -trace is Intel MPI's option without a value: the program that follows must not be overwritten.
 func TestTraceWithOneDashIsRefused(t *testing.T) {
-	const want = "-trace: in Intel MPI, this option starts its analysis tools; set LD_PRELOAD or the I_MPI variables with -genv instead; --trace FILE, with two dashes, writes timings"
+	const want = "-trace: in Intel MPI, this option starts its analysis tools; set LD_PRELOAD or the I_MPI variables with -genv instead; the option --trace FILE, with two dashes, writes timings"
 	for _, args := range [][]string{{"-trace", "-n", "2", "./app"}, {"-n", "2", "-trace", "./app"}, {"-TRACE", "./app"}} {
 		_, err := parse(args...)
 		if err == nil || err.Error() != want && args[0] != "-TRACE" {

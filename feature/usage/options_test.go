@@ -47,7 +47,7 @@ func TestLimitsOfTheLine(t *testing.T) {
 		{args: "--limit nofile=64 a", variable: "nofile=50", want: limits.Map{limits.NoFile: 50}},
 		{args: "--limit nofile=32 a", variable: "nofile=50,walltime=2", want: limits.Map{limits.NoFile: 32, limits.WallTime: int64(2 * time.Second)}},
 		{args: "--limit memory=1 a", err: `--limit: unknown limit "memory"`},
-		{args: "--limit mem=30xb a", err: `--limit: mem: "30xb" is not a size`},
+		{args: "--limit mem=30xb a", err: `--limit: mem: the value "30xb" is not valid`},
 	} {
 		from := option.Sources{Environ: []string{"MPIEXEC_LIMIT=" + test.variable}, Read: func(string) (string, error) { return "", nil }}
 		line, err := option.Mpiexec(func(string) int { return 1 }).Parse(strings.Fields(test.args), from)
