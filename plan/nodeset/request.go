@@ -82,7 +82,11 @@ const (
 )
 
 func (e *WordError) Error() string {
-	return fmt.Sprintf("%q %s; allowed: %s", e.Token, cmp.Or(e.Reason, "is not valid"), strings.Join(e.Allowed, ", "))
+	text := fmt.Sprintf("%q %s", e.Token, cmp.Or(e.Reason, "is not valid"))
+	if len(e.Allowed) > 0 {
+		text += "; allowed: " + strings.Join(e.Allowed, ", ")
+	}
+	return text
 }
 
 // maxLabel is the maximum length of a label in bytes.

@@ -128,7 +128,7 @@ func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) 
 		if reason == "" {
 			suitable = append(suitable, v)
 		} else if v.level < classLevel || v.level == strongest {
-			return nil, atSource(v.source, &WordError{Token: v.text, Allowed: []string{"other values"}, Reason: reason})
+			return nil, atSource(v.source, &WordError{Token: v.text, Reason: reason})
 		}
 	}
 	return suitable, nil
