@@ -8,7 +8,7 @@ import (
 // A transcript that cannot be parsed proves nothing, so it is refused.
 func TestReadCasesRefuses(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
-		{"0< cmd=init", `x:1: line "0< cmd=init" stands before the first case`},
+		{"0< cmd=init", `x:1: the line "0< cmd=init" is before the first case`},
 		{"case a\n2< cmd=init", "x:2: not a rank"},
 		{"case a\n-1< cmd=init", "x:2: not a rank"},
 		{"case a\njob size=2 color=red", `x:2: unknown field "color"`},
