@@ -40,7 +40,7 @@ func (g *group) listWaiting(all map[WaitingRank]string) {
 		case r.spawns.Load() > 0:
 			all[WaitingRank{g.Name, r.number}] = "spawning"
 		case len(r.awaitedNames) > 0:
-			all[WaitingRank{g.Name, r.number}] = "the rank waits for the published name " + r.awaitedNames[0]
+			all[WaitingRank{g.Name, r.number}] = "waits for the published name " + r.awaitedNames[0]
 		}
 		r.waitingGets.forEach(func(w *pendingGet) { w.listWaiting(all, r.number) })
 	}
@@ -55,9 +55,9 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 	switch {
 	case w.asker == nil:
 	case w.key == "":
-		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("the rank waits for rank %d", waitingRank)
+		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for rank %d", waitingRank)
 	default:
-		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("the rank waits for key %s of rank %d", w.key, waitingRank)
+		all[WaitingRank{w.asker.Name, w.askerRank}] = fmt.Sprintf("waits for key %s of rank %d", w.key, waitingRank)
 	}
 }
 
