@@ -98,7 +98,7 @@ func TestGrantedCPUs(t *testing.T) {
 		}
 		return []string{"LSB_JOBID=7", "LSB_AFFINITY_HOSTFILE=" + list}
 	}
-	told := fmt.Sprintf("n[1-2]: the job may use 1 of %d CPUs, according to LSB_AFFINITY_HOSTFILE", len(cpus))
+	told := fmt.Sprintf("n[1-2]: the batch system grants the job 1 of %d CPUs (LSB_AFFINITY_HOSTFILE)", len(cpus))
 	for _, args := range [][]string{{}, {"-bind-to", "none"}, {"--no-pin"}, {"--overbook", "-n", "4"}} {
 		r := b.startMpiexec(t, mpiexecCall{env: env(last), args: append(append([]string{"-v"}, args...), "sed", "-n", `s/^Cpus_allowed_list:[[:space:]]*/=/p`, "/proc/self/status")}).wait(t)
 		ranks := 2
