@@ -206,9 +206,9 @@ func TestStopBesideAHostThatReadsNothing(t *testing.T) {
 	s.awaitLine(t, "ready")
 	s.awaitLine(t, "ready")
 	helper := helperOf(t, pid)
+	awaitFullPipe(t, helper) // if the helper stopped first, the data could be spread over its pipes and its memory
 	syscall.Kill(helper, syscall.SIGSTOP)
 	t.Cleanup(func() { syscall.Kill(helper, syscall.SIGCONT) })
-	awaitFullPipe(t, helper)
 	limit := time.AfterFunc(5*time.Minute, func() { syscall.Kill(pid, syscall.SIGKILL) })
 	defer limit.Stop()
 	syscall.Kill(pid, syscall.SIGTSTP)
