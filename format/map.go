@@ -199,8 +199,8 @@ func (v JobView) hostGroups() []hostGroup {
 // unknownSize is the size shown for a host that was not probed and for which the user specified no slots.
 const unknownSize = "size unknown"
 
-// formatCapacity returns how many ranks fit on a host, with the limits and features that the cluster file specifies for
-// the host.
+// formatCapacity returns a text that says how many ranks fit on a host. The text also lists the limits and features that
+// the cluster file specifies for the host.
 func formatCapacity(n job.Node, reserve int) string {
 	size := formatUnits(n, reserve)
 	if size == "" {

@@ -104,9 +104,10 @@ func (sys System) sessionBatchSystem() *batch.System {
 //
 // If Open MPI's ranks share CPUs, they call sched_yield while they wait. With sched_autogroup, the kernel then gives
 // the CPU only to processes of the same session: in separate sessions such ranks are 100 times slower. MPICH's ranks do
-// not yield, and each session gets its share of a CPU. A program that may be built with either library stays in the
-// helper's session, because MPICH loses a third of its speed there, and Open MPI gains much more. No rank may use
-// mpiexec's terminal. If mpiexec has a terminal, such a job has a helper in a session of its own (package cli).
+// not yield, and each session gets its share of a CPU. If it is not known which of the two libraries
+// the program uses, the rank stays in the helper's session: MPICH loses a third of its speed there, but Open MPI gains
+// much more. Such a rank must not share mpiexec's terminal. So if mpiexec has a terminal, the helper runs in a session
+// of its own (package cli).
 func (s *Session) sharesHelperSession(r *Rank) bool {
 	return !s.sys.Terminal && r.group.pmix != nil && r.pmiOffered().OffersPMIx() && r.group.pmix.Oversubscribed()
 }

@@ -13,15 +13,15 @@ import (
 // descends from. An orphan belongs to the rank whose process group it is in.
 func (s *Session) JobProcesses() (all []sysvipc.Process) {
 	roots := s.RankByPID()
-	s.visitDescendants(func(p proc.Info, of int) int {
+	s.visitDescendants(func(p proc.Info, rank int) int {
 		root, leader := roots[p.PID]
 		if leader {
-			of = root
-		} else if owner, known := s.orphans.rankByGroup[p.Group]; known && of == sysvipc.NoRank {
-			of = owner
+			rank = root
+		} else if owner, known := s.orphans.rankByGroup[p.Group]; known && rank == sysvipc.NoRank {
+			rank = owner
 		}
-		all = append(all, sysvipc.Process{PID: p.PID, Rank: of, Started: p.StartTime.Time(), Leader: leader})
-		return of
+		all = append(all, sysvipc.Process{PID: p.PID, Rank: rank, Started: p.StartTime.Time(), Leader: leader})
+		return rank
 	})
 	return all
 }
@@ -38,9 +38,9 @@ func (s *Session) RankByPID() map[int]int {
 }
 
 // visitDescendants calls visit for each descendant of the helper that belongs to the job, parents before
-// their children. of is the rank to which the parent belongs. visit returns the rank to which the process
-// itself belongs.
-func (s *Session) visitDescendants(visit func(p proc.Info, of int) int) {
+// their children. parentRank is the rank to which the parent of p belongs. visit returns the rank to which p
+// belongs.
+func (s *Session) visitDescendants(visit func(p proc.Info, parentRank int) int) {
 	tree := proc.ReadTree()
 	var below func(pid, rank int)
 	below = func(pid, rank int) {

@@ -97,16 +97,16 @@ func (s *Session) reportNotStopped(due stopCheckDue) {
 	s.sendStop() // for processes that were forked, or left their group, since
 	var names []string
 	count, roots := 0, s.RankByPID()
-	s.visitDescendants(func(p proc.Info, of int) int {
+	s.visitDescendants(func(p proc.Info, rank int) int {
 		if root, is := roots[p.PID]; is {
-			of = root
+			rank = root
 		}
-		if why := unstoppable(p); why != "" && of != sysvipc.NoRank {
+		if why := unstoppable(p); why != "" && rank != sysvipc.NoRank {
 			if count++; count <= maxNotStopped {
-				names = append(names, fmt.Sprintf("process %d of rank %d %s", p.PID, of, why))
+				names = append(names, fmt.Sprintf("process %d of rank %d %s", p.PID, rank, why))
 			}
 		}
-		return of
+		return rank
 	})
 	if more := count - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
@@ -149,14 +149,14 @@ func (s *Session) signalGroups(sig unix.Signal) {
 // out if processes may outlive the job (ErrLeaveProcesses).
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
 	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
-	s.visitDescendants(func(p proc.Info, of int) int {
+	s.visitDescendants(func(p proc.Info, rank int) int {
 		if root, is := roots[p.PID]; is {
-			of = root
+			rank = root
 		}
-		if _, together := roots[p.Group]; !together && (orphans || of != sysvipc.NoRank) {
+		if _, together := roots[p.Group]; !together && (orphans || rank != sysvipc.NoRank) {
 			outside = append(outside, p)
 		}
-		return of
+		return rank
 	})
 	return outside
 }

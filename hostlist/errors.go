@@ -29,8 +29,7 @@ func (e *SyntaxError) Where() string {
 	return fmt.Sprintf("%s:%d:%d", quoteUnprintable(e.File), e.Line, e.Col)
 }
 
-// quoteUnprintable returns a file name. It quotes the name if the name has characters that a terminal would not
-// print.
+// quoteUnprintable returns name, in quotes if it contains characters that a terminal would not print.
 func quoteUnprintable(name string) string {
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return strconv.Quote(name)
@@ -48,9 +47,9 @@ func (e *SyntaxError) Error() string {
 		number, source, len(number), "", lead, strings.Repeat("~", width-1))
 }
 
-// window returns what to print of the source line around the error: the part of the line, the blanks before the
-// caret, and the width of the mark below the part. It shortens a long line and replaces unprintable characters.
-// Tabs are kept in source and repeated in lead, so that the mark stays aligned.
+// window returns what to print of the source line around the error. source is an excerpt of the line. lead is the blank
+// space in the line below it, before the mark (^~~). width is the width of the mark. window shortens a long line and
+// replaces unprintable characters. It keeps tabs in source and repeats them in lead, so that the mark stays aligned.
 func (e *SyntaxError) window() (source, lead string, width int) {
 	const before, most = 60, 100
 	runes := []rune(e.Source)

@@ -44,7 +44,7 @@ func (g *Gang) IsValid() bool {
 	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
 }
 
-// A GangJob is a job that takes turns on CPUs, together with its party, which is the number of its turn.
+// A GangJob is a job that takes turns on CPUs. Party is the number of its turn.
 type GangJob struct {
 	Job   ID  `json:"job"`
 	Party int `json:"party"`
@@ -74,8 +74,8 @@ func (u Occupancy) usesWithoutTurns(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }
 
-// CPUsInTurns returns the busy CPUs that a gang of this party (the number of its turn) may share, in ascending
-// order. These are CPUs that only gangs of other parties use.
+// CPUsInTurns returns the busy CPUs that a gang with turn number party can share, in ascending order. These are the
+// CPUs that only gangs with other turns use.
 func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	var own []int
 	for _, g := range u.GangCPUs {

@@ -59,7 +59,8 @@ const (
 	StacksOfTimeout StackReason = "timeout"     // --on-timeout stacks
 )
 
-// A StackRecord contains the stacks of all ranks at one moment, for the report of a run. Unknown texts are empty.
+// A StackRecord contains the stacks of all ranks at one moment, for the report of a run. A string that is
+// not known is empty.
 type StackRecord struct {
 	Time    time.Time
 	Why     StackReason

@@ -155,17 +155,17 @@ func appendName(found []foundName, s entry, name []byte) []foundName {
 	return append(found, foundName{s, n})
 }
 
-// sortNames sorts names by age, the oldest first.
+// sortNames sorts names by the time of their creation, the oldest first.
 func sortNames(found []foundName) []foundName {
 	slices.SortFunc(found, func(a, b foundName) int {
-		return cmp.Or(cmp.Compare(a.age(), b.age()), cmp.Compare(a.path(), b.path()))
+		return cmp.Or(cmp.Compare(a.creationTime(), b.creationTime()), cmp.Compare(a.path(), b.path()))
 	})
 	return found
 }
 
-// age returns the time at which the entry was created, in ns of Unix time. The time of publication is not
-// suitable, because it changes when the file is touched.
-func (f foundName) age() int64 { return cmp.Or(f.createdAt, f.publishedAt) }
+// creationTime returns the time at which the entry was created, in nanoseconds since the Unix epoch. If this time is
+// unknown, it returns the time of publication, which changes when the file is touched.
+func (f foundName) creationTime() int64 { return cmp.Or(f.createdAt, f.publishedAt) }
 
 // takeName removes an entry of the current user. It returns false if another process has removed it first.
 func (d *Dir) takeName(s entry) bool {

@@ -34,7 +34,7 @@ type shellProgram struct {
 	dialBack    *dialBack // how the helper connects to mpiexec; nil if it uses the program's streams
 }
 
-// A stderrReader determines why a program has ended from its exit code and stderr.
+// A stderrReader uses the exit code and the stderr of a program to determine why the program has ended.
 type stderrReader struct {
 	verdict func(stderr string, exit int) Verdict    // for an end before the helper's first byte
 	why     func(status error, stderr string) string // for an end after that

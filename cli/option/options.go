@@ -49,7 +49,7 @@ func Mpiexec(signals SignalNumbers) *Table {
 //	env      variables of other launchers with the same meaning; "-": no variable sets it, not even MPIEXEC_NAME
 //	mca      parameters of Open MPI's launcher with the same meaning
 //	read     variables that another package reads; they override the user's configuration
-//	rival    name of a group of alternative options: one of a higher level hides the others (CLI-12)
+//	rival    name of a group of alternative options: one of higher precedence overrides the others (CLI-12)
 //	onedash  with one dash it is an option of another launcher, which is refused: "-trace ./app" must not overwrite the
 //	         program with a trace. The value says what ours does
 //	resume   "saved": a saved job keeps the option; "allowed": it may be given beside --resume

@@ -45,8 +45,8 @@ func (t *Table) optionForParameter(key string) (namedOption, bool) {
 // for batch systems are not in this map; launcherForComponent finds them.
 var componentLaunchers = map[string]string{"rsh": "ssh", "ssh": "ssh", "isolated": "fork"}
 
-// parameterValue converts the value of an Open MPI parameter to the value of mpiexec's option. It returns ""
-// if the parameter has no effect.
+// parameterValue converts the value of an Open MPI parameter to the value of the corresponding option of
+// mpiexec. It returns "" if the parameter has no effect.
 func parameterValue(key, value string) (string, error) {
 	if word, is := parameterWords[key]; is {
 		if on, _ := parseSwitch(value); on {
@@ -155,14 +155,14 @@ func noEquivalent(assignments []string) string {
 	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no such option)"
 }
 
-// pinWords maps Intel MPI's names of pinning domains to values of mpiexec's option.
+// pinWords maps Intel MPI's names of pinning domains to values of --bind-to.
 var pinWords = map[string]string{
 	"core": "core", "sock": "socket", "socket": "socket", "numa": "numa", "node": "machine",
 	"cache": "l3cache", "cache1": "core", "cache2": "l2cache", "cache3": "l3cache",
 }
 
-// pinValue converts the value of a variable I_MPI_PIN* to a value of mpiexec's option. It returns "" if the
-// variable has no effect.
+// pinValue converts the value of an I_MPI_PIN* variable to a value of the corresponding option of mpiexec. It
+// returns "" if the variable has no effect.
 func pinValue(name, value string) (string, error) {
 	word := strings.ToLower(value)
 	switch name {

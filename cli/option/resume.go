@@ -61,8 +61,8 @@ func (l Line) WithoutTopic(topic string) Line {
 	return l
 }
 
-// WithSaved adds to the line the job options of savedLine that the line itself does not contain. It ignores options
-// from current variables and from the current user's configuration.
+// WithSaved returns the line with the job options of savedLine added, except those that are already on the command line.
+// It drops the options of l that come from environment variables or from the user's configuration.
 func (l Line) WithSaved(savedLine Line) Line {
 	var merged []GivenOption
 	for _, g := range l.given {

@@ -228,8 +228,8 @@ func parseParagraphs(text string) map[string]string {
 	return found
 }
 
-// rivals returns the options that are alternatives to o. An option on the command line hides its alternatives
-// in variables and files. Two alternatives on the command line may contradict each other.
+// rivals returns the options that are alternatives to o. An option overrides its alternatives of lower precedence. For
+// example, an option on the command line overrides alternatives in variables and files.
 func (o *Option) rivals() (rivals []*Option) {
 	for _, other := range o.table.options {
 		if o.rivalGroup != "" && other.rivalGroup == o.rivalGroup && other != o {

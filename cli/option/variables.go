@@ -153,7 +153,7 @@ func (b *defaultOptions) markDecided(option string) {
 	}
 }
 
-// readOwn reads mpiexec's own variables, MPIEXEC_NAME.
+// readOwn reads mpiexec's own variables, whose names begin with MPIEXEC_.
 func (b *defaultOptions) readOwn(own []variable) {
 	var read []string
 	inside := slices.ContainsFunc(own, func(v variable) bool { return v.name == "MPIEXEC_JOBID" })
@@ -231,8 +231,8 @@ func (o *Option) foreignNames() []string {
 	return names
 }
 
-// translateValue converts the value of another launcher's variable to a value of mpiexec's option. It returns
-// "" if the variable has no effect.
+// translateValue converts the value of another launcher's variable to a value of the corresponding option of
+// mpiexec. It returns "" if the variable has no effect.
 func translateValue(v variable) (string, error) {
 	if key := parameterKey(v.name); key != "" {
 		return parameterValue(key, v.value)

@@ -1,7 +1,7 @@
 /*
 Package record creates the JSON description of a run.
 
-	job.Result --NewRun--> Run: --report, and usage and exits of --json
+	job.Result --NewRun--> Run: written by --report; --json contains its usage and exits
 	                         '--AccountingLine--> accounting_file: one line for each job
 	job.Result of a running job --NewInterim--> Run without an end
 

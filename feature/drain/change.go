@@ -88,9 +88,10 @@ func (s *Setting) UnmarshalText(text []byte) error {
 // are not known.
 func anyID(string) (int, error) { return 0, nil }
 
-// apply returns the restrictions in a after the change. It returns an error if the change is impossible, for example
+// apply returns a copy of old with the changes that s lists. It returns an error if a change is impossible, for example
 // if ids does not find a name.
-func (s Setting) apply(a job.Allow, ids config.IDs) (job.Allow, error) {
+func (s Setting) apply(old job.Allow, ids config.IDs) (job.Allow, error) {
+	a := old
 	var errs [3]error
 	a.Users, errs[0] = changeMembers(a.Users, s.Users, "user", ids.User)
 	a.Groups, errs[1] = changeMembers(a.Groups, s.Groups, "group", ids.Group)

@@ -247,5 +247,5 @@ func (t *jobTrace) endAll() {
 // group because one of its ranks could not be started.
 var errGroupKilled = errors.New("another rank of the same spawn could not be started")
 
-// errUnknownEnd is the error of the open steps of ranks whose end was not reported.
+// errUnknownEnd is recorded as the error of a rank's unfinished step if mpiexec received no report that the rank ended.
 var errUnknownEnd = errors.New("mpiexec received no report about the end of this rank")

@@ -28,7 +28,8 @@ var (
 	errMounted  = errors.New("another file system is mounted in it")
 )
 
-// A level is a directory between the folder and the directory that removeTree is emptying.
+// A level is one of the directories on the path from the directory that removeTree removes to the directory that it is
+// emptying.
 type level struct {
 	name    string // in the level above
 	id      identity

@@ -141,8 +141,7 @@ func killJobProcesses(ctx context.Context, id job.ID) bool {
 	}
 }
 
-// These are the limits of the reply to an eviction: the entries that it lists, and the processes that it
-// lists for each.
+// These limit how many entries the reply to an eviction lists, and how many processes it lists for each entry.
 const (
 	maxEvictions = 1000
 	maxPIDs      = 16

@@ -40,9 +40,9 @@ func NewPipeline[Rep any](maxInFlight int, send func(wire.Message) error) *Pipel
 // errJobEnding is the error for all requests once the connection to mpiexec is over.
 var errJobEnding = errors.New("the job is ending")
 
-// Add queues a request. It does not block. newMessage returns the message for the ID of the request. onReply
+// Add queues a request. It does not block. newMessage builds the message from the ID of the request. onReply
 // is called with the reply or with errJobEnding. If ctx ends while the request is queued, the request is not
-// sent, and onReply may not be called.
+// sent, and possibly onReply is never called.
 func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
 	p.mu.Lock()
 	failed := p.failed

@@ -85,7 +85,7 @@ type LocalGroup struct {
 	fenceOpen       bool // the fence before nextFence is open
 }
 
-// FindGroup returns a group that has ranks on the node, or nil.
+// FindGroup returns the group with this name, or nil if it has no ranks on the node.
 func (v *Validator) FindGroup(name string) *LocalGroup { return v.groups[name] }
 
 // IsPlanned reports whether mpiexec has not yet sent Start for the group.

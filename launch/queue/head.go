@@ -39,8 +39,8 @@ type headObserver struct {
 	patience time.Duration // longest extra time for a head that waits for a node set
 }
 
-// These constants decide when a request overtakes the first request of the queue, the head (headObserver). A head
-// whose ranks fit is observed every minLookInterval, which is as often as it would try to start.
+// These constants decide when a request overtakes the head of the queue (see headObserver). While the ranks of the head
+// fit, other requests observe it every minLookInterval. The head itself would try to start as often.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5
@@ -49,7 +49,7 @@ const (
 	maxLookInterval = 5 * time.Minute // the interval doubles up to this, as long as the ranks do not fit
 )
 
-// A headDecision says whether this request may pass the head, the first request of the queue.
+// A headDecision says whether this request overtakes the head, which is the first request of the queue.
 type headDecision int
 
 const (
@@ -240,7 +240,7 @@ func (q *Queue) observeHeadIfDue(ctx context.Context, now time.Time) {
 	q.carryOut(ctx, decision)
 }
 
-// carryOut carries out the decision whether to pass the first request of the queue.
+// carryOut carries out the decision whether to overtake the first request of the queue.
 func (q *Queue) carryOut(ctx context.Context, decision headDecision) {
 	p := &q.position
 	switch {

@@ -110,8 +110,7 @@ func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether the current cause of the job's end may be a consequence of the batch system ending
-// its job.
+// mayBeBatch reports whether the current cause can be an effect of the end of the batch job in which mpiexec runs.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()
 	return rule.mayBeBatch != nil && rule.mayBeBatch(*s.Cause)

@@ -85,7 +85,7 @@ func (s *State) AllCheckpointed() bool {
 	return s.Phase == Lingering && (s.Cause == nil || s.Cause.Kind == RankExited && s.Cause.Code == job.ExitCheckpointed)
 }
 
-// Began returns when the ranks were started.
+// Began returns the time at which the ranks were started.
 func (s *State) Began() time.Time { return s.began }
 
 // MaySpawn reports whether a rank may spawn ranks. The rank must run, and the job must not be ending.

@@ -20,15 +20,15 @@ const (
 
 var policies = []string{string(OneOf), string(AnyOf), string(FirstOf)}
 
-// A Request is a parsed node-set request. It consists of a policy, an attribute and, optionally, a list of
-// values:
+// A Request is a parsed node-set request. It is "none", or consists of a policy, an attribute and, optionally, a
+// list of values:
 //
 //	request   = policy ":" attribute [ ":" list ] / "none"
 //	policy    = "ONEOF" / "ANYOF" / "FIRSTOF"                  ; any case
-//	list      = value *( 1*( "," / ":" / blank ) value )       ; empty ones are skipped
+//	list      = value *( 1*( "," / ":" / blank ) value )       ; empty values are skipped
 //	value     = label / number / number "-" number
 //	label     = 1*64( letter / digit / "_" / "." / "+" / "-" / "*" / "?" )
-//	number    = digits [ "." 1*16digits ] [ unit ]            ; exact as a Number
+//	number    = digits [ "." 1*16digits ] [ unit ]            ; a Number must represent it exactly
 type Request struct {
 	Policy    Policy // empty if there is no request
 	Attribute string // in upper case

@@ -2,7 +2,8 @@ package python
 
 // lineAt returns the line number of an instruction, or 0 if the instruction has none. Objects/lnotab_notes.txt of
 // CPython 3.9 and 3.10, and Objects/locations.md of 3.11, describe the formats. first is the first line of the code
-// object. offset is -1 before the first instruction.
+// object. offset is the position of the instruction in the code. It is -1 if the frame has not executed any
+// instruction yet.
 func lineAt(kind tableKind, table []byte, first, offset int) (line int) {
 	switch kind {
 	case lineDeltas:

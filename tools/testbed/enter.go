@@ -80,7 +80,7 @@ func isFile(name string) bool {
 // Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn starts
 // run on the head; fn must start them with the environment that Environ returns. Files that fn opens are those of the
 // head. Other goroutines are not on the head. These include goroutines that the standard library starts, for example in
-// net.Dial. With kinds other than Namespaces, Enter only calls fn. It returns an error if fn ends its goroutine, as
+// net.Dial. In a cluster of another kind than Namespaces, Enter only calls fn. Enter returns an error if fn ends its goroutine, as
 // t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
@@ -130,9 +130,9 @@ func (f *Cluster) setns() error {
 	return unix.Chdir(wd)
 }
 
-// On returns a command to run on a host or on the head, without ssh. The command runs as root in the host's home
-// directory. With kinds other than Namespaces, it runs on this machine as the current user, with the host's values of
-// HOME and REMSHELL_FIELD. Killing the command's process does not kill processes in the host's PID namespace.
+// On returns a command to run on a host or on the head, without ssh. In a cluster of kind Namespaces, the command runs
+// as root in the host's home directory. In other clusters, it runs on this machine as the current user, with the host's
+// values of HOME and of REMSHELL_FIELD, the host's mark (markOf). Killing the command's process does not kill processes in the host's PID namespace.
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)

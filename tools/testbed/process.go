@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Process is a running process. Its PIDs are those in the PID namespace of this process.
+// A Process is a running process. PID and Parent are PIDs in the PID namespace of the calling program.
 type Process struct {
 	PID, Parent int
 	UID         int
@@ -33,7 +33,7 @@ func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 // Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1 and the
 // sleep command of process 1, the listening sshd, daemons of a batch system, and zombies.
 //
-// With kinds other than Namespaces, Processes returns the processes that have the host's mark (markName) in their
+// In a cluster of another kind than Namespaces, Processes returns the processes that have the host's mark (markName) in their
 // environment, and the descendants of these processes. It does not find an orphan whose environment was changed.
 func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
