@@ -68,6 +68,8 @@ type p struct {
 
 var foreignPatterns = []string{"text of another program"}
 
+const macLabel = "input of a MAC"
+
 var rules = []rule{{pattern: "text of another program", kind: k, step: "connect", why: "no answer in time"}}
 
 var texts = "\n--three\n  Explains three.\n"

@@ -127,7 +127,7 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 			return !isPattern(key.Name)
 		}
 	case *ast.ValueSpec:
-		return !isPattern(n.Names[0].Name)
+		return !isPattern(n.Names[0].Name) && !strings.HasSuffix(n.Names[0].Name, "Label") // labels are input of a MAC or a hash
 	case *ast.Field:
 		if n.Tag != nil {
 			tag := reflect.StructTag(unquote(n.Tag))
