@@ -115,8 +115,8 @@ func TestSSHOption(t *testing.T) {
 		"Port=none":        `--ssh-option:1: Port: "none" is not a number`,
 		"Colour=blue":      "--ssh-option:1: Colour: the built-in ssh does not support this keyword\n  hint: use -launcher-exec ssh",
 		"Prt=7":            "--ssh-option:1: Prt: there is no such keyword (did you mean Port?)",
-		"Include=~/.other": "--ssh-option:1: Include: this keyword is allowed only in a file",
-		"Host=n1":          "--ssh-option:1: the keywords Host and Match are allowed only in a file",
+		"Include=~/.other": "--ssh-option:1: Include: this keyword is allowed only in an ssh configuration file",
+		"Host=n1":          "--ssh-option:1: the keywords Host and Match are allowed only in an ssh configuration file",
 		"Port":             "the value must have the form KEY=VALUE",
 		"-oPort=1":         "the value must have the form KEY=VALUE",
 	} {

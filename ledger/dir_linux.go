@@ -115,14 +115,14 @@ func makeDir(dir string) error {
 }
 
 // checkDir returns an error for a directory in which another user could remove files of the user uid. The
-// directory's owner can always do so. Without the sticky bit, so can every user who may write to the directory
+// directory's owner can always do so. Without the sticky bit, so can every user who has write permission for the directory
 // (rule TRUST-20).
 func checkDir(owner, uid int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != uid:
 		return fmt.Errorf("the directory belongs to uid %d, but must belong to root", owner)
 	case mode&0o022 != 0 && mode&unix.S_ISVTX == 0:
-		return fmt.Errorf("mode %04o: other users may write to it, and it is not sticky; it must be 1777", mode&0o7777)
+		return fmt.Errorf("mode %04o: other users can write to the directory, and its sticky bit is not set; the mode must be 1777", mode&0o7777)
 	}
 	return nil
 }

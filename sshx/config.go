@@ -100,12 +100,12 @@ func (c *Config) With(origin string, options []string) (*Config, error) {
 		return nil, err
 	}
 	for _, b := range file.blocks[1:] {
-		return nil, b.fail("the keywords Host and Match are allowed only in a file")
+		return nil, b.fail("the keywords Host and Match are allowed only in an ssh configuration file")
 	}
 	for _, s := range file.blocks[0].settings {
 		switch key := strings.ToLower(s.keyword); {
 		case key == "include":
-			return nil, s.fail("this keyword is allowed only in a file")
+			return nil, s.fail("this keyword is allowed only in an ssh configuration file")
 		case s.unknown && s.misspelt() != nil:
 			return nil, s.misspelt()
 		case !slices.Contains(supportedKeywords, key) && !slices.Contains(ignoredKeywords, key):

@@ -48,10 +48,11 @@ func Help() string {
 		fmt.Fprintf(&b, "  %-16s  %-20s  %s\n", name, r.long, r.help)
 	}
 	b.WriteString(`
-The second column shows the option of mpiexec. A letter and its number may be
-one word: -n8. aprun also accepts the long options of mpiexec, which mpiexec
--help all lists. aprun uses hosts in the order of their numbers (--sort). The
-program after a ":" starts on a host that no earlier program uses (--share-hosts).
+The second column shows the option of mpiexec. The blank between a letter and
+its number can be left out: -n8. aprun also accepts the long options of mpiexec,
+which mpiexec -help all lists. aprun uses hosts in the order of their numbers
+(--sort). The program after a ":" starts on a host that no earlier program uses
+(--share-hosts).
 `)
 	return b.String()
 }
@@ -63,7 +64,7 @@ func Man(version string) string {
 	fmt.Fprintf(&b, ".TH APRUN 1 \"\" \"Remshell %s\" \"User commands\"\n.nh\n.ad l\n.SH NAME\naprun \\- start parallel programs, with the options of Cray's aprun\n", escape(version))
 	b.WriteString(".SH SYNOPSIS\n.B aprun\n[options] program [args] [ : [options] program [args] ]...\n.br\n.B mpiexec \\-\\-aprun\n[options] ...\n.SH DESCRIPTION\n")
 	b.WriteString("If mpiexec is called as aprun (a link with this name), or with \\-\\-aprun as its first argument, it accepts the options\n" +
-		"below. Each option stands for an option of\n.BR mpiexec (1),\nwhose manual page describes it. A letter and its number may be one word. aprun uses hosts in the order of\n" +
+		"below. Each option stands for an option of\n.BR mpiexec (1),\nwhose manual page describes it. The blank between a letter and its number can be left out: \\-n8. aprun uses hosts in the order of\n" +
 		"their numbers. The program after a \":\" starts on a host that no earlier program uses. A program without \\-n has one rank.\n.SH OPTIONS\n")
 	for _, r := range letterRows {
 		fmt.Fprintf(&b, ".TP\n.B %s\n", escape(strings.TrimSpace("-"+r.letters+" "+r.arg)))

@@ -132,7 +132,7 @@ type JobOptions struct {
 	RankBy  pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"set the order of rank numbers: slot, node, fill, span"`
 	BindTo  pin.Binding `name:"--bind-to" mca:"hwloc_base_binding_policy hwloc_default_binding_policy" rival:"binding" env:"HYDRA_BINDING I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa or other objects"`
 	Memory  pin.Memory  `name:"-membind" rival:"memory" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"bind memory: none, local, interleave, bind:LIST"`
-	CPUBind string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"bind ranks to CPUs, with the values of srun"`
+	CPUBind string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"bind ranks to CPUs, as the same option of srun"`
 	Threads bool        `name:"-use-hwthread-cpus" mca:"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus" topic:"" help:"count hardware threads as CPUs"`
 	NoLocal bool        `name:"-nolocal" mca:"rmaps_base_no_schedule_local" also:"-skip-launch-node" topic:"" help:"do not use the host on which mpiexec runs"`
 
@@ -190,7 +190,7 @@ type JobOptions struct {
 	Output     []Output     `name:"--output" mca:"orte_timestamp_output prte_timestamp_output" also:"--timestamp-output=timestamp -T=timestamp --merge-stderr-to-stdout=merge --unbuffered=raw -u=raw --json-output=json" repeat:"sum" arg:"LIST" topic:"" help:"set the form of output: tag, timestamp, json, dir=D"`
 	OutputFrom Ranks        `name:"-output-from" arg:"RANKS" topic:"" help:"print the output of these ranks only: 0,3-5"`
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"print the output of one rank after the other"`
-	Collapse   bool         `name:"--collapse" excludes:"ordered-output" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"print equal lines of ranks once: [0-3,7] text"`
+	Collapse   bool         `name:"--collapse" excludes:"ordered-output" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"merge identical lines of several ranks: [0-3] text"`
 	PTY        Ranks        `name:"--pty" also:"--interactive=0" arg:"RANKS" takes:"attached" implied:"0" topic:"" help:"give rank 0, or these ranks, a pseudo-terminal"`
 	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"ranks that read input: 0, 1,3-5, all, none, file=F" hint:"to copy the program (Open MPI's -s), do so before"`
 

@@ -166,7 +166,8 @@ func (w Inputs) useOtherHosts(req *job.Request, line option.Line) ([]job.Note, e
 // useSameHosts makes a resumed job run on its saved hosts, and finds out how this machine reaches them.
 func (w Inputs) useSameHosts(req *job.Request, j option.JobOptions) error {
 	if req.RM != nil {
-		return &usererr.Error{Text: fmt.Sprintf("--resume: the job ran on the hosts of %s, but this mpiexec runs outside of that job", batch.JobName(req.RM.Name, req.RM.Job)),
+		name := batch.JobName(req.RM.Name, req.RM.Job)
+		return &usererr.Error{Text: fmt.Sprintf("--resume: the saved job ran on the hosts of %s, but this mpiexec does not run inside %s", name, name),
 			Remedy: "give hosts with -host, or resume inside a job of the batch system"}
 	}
 	setLocal := func(n *job.NodeDef) {

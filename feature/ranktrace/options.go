@@ -17,8 +17,8 @@ import (
 
 // Options are the command-line options of this feature: --trace and --trace-svg.
 type Options struct {
-	TraceFile    string `name:"--trace" onedash:"writes timings" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write the times of all steps to FILE, for Perfetto"`
-	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write the times of all steps as an SVG picture"`
+	TraceFile    string `name:"--trace" onedash:"writes timings" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a timeline of the job to FILE, for Perfetto"`
+	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a timeline of the job's start as SVG picture"`
 }
 
 const texts = `
@@ -28,8 +28,8 @@ const texts = `
   guide explains how to read it.
 
 --trace-svg
-  FILE is an SVG picture with bars for hosts and their steps, which any browser can show. If there are more than 40
-  hosts, the picture shows only the hosts that failed or took longest to start.
+  The picture has a row for mpiexec and for each host. In a row, each step of the start is a bar. Any browser can show
+  the picture. If there are more than 40 hosts, it shows only the hosts that failed or took longest to start.
 `
 
 func init() {

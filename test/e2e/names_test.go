@@ -88,7 +88,7 @@ func TestServerEndsBeforeConnect(t *testing.T) {
 	input.Close()
 	r := client.wait(t)
 	if took := time.Since(ended); r.code == 0 || took > 30*time.Second || !strings.Contains(r.out, "connect failed\n") ||
-		!strings.Contains(r.err, "rank 0: PMIx: the rank no longer waits for the name ") || !strings.Contains(r.err, ":accept, because the job that opened this port has ended") {
+		!strings.Contains(r.err, "rank 0: PMIx: the rank no longer waits for the name ") || !strings.Contains(r.err, ":accept, because the job that opened the port of this name has ended") {
 		t.Errorf("exit %d after %v: %q, %q", r.code, took, r.out, r.err)
 	}
 }

@@ -20,12 +20,12 @@ const (
 	maxOther = 20
 )
 
-// Format returns the text of a report: its summary, and the calls of all ranks as a tree.
+// Format returns the text of a report: its summary, and the call stacks of all ranks as a tree.
 func Format(r job.StackReport) string {
 	var b strings.Builder
 	b.WriteString(Summarize(r))
 	main := mainThreads(r.Groups)
-	formatTree(&b, "calls of the main threads:", main)
+	formatTree(&b, "call stacks of the main threads:", main)
 	formatTree(&b, "other threads:", r.Groups[len(main):])
 	return b.String()
 }

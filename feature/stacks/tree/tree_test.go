@@ -183,7 +183,7 @@ func TestMergeAndFormat(t *testing.T) {
   likely: rank 7 keeps the others waiting: the rank is stopped by SIGTTIN
   n9: no answer
 
-calls of the main threads:
+call stacks of the main threads:
   main (solve.c:40)              ranks 0-2
     exchange (solve.c:212)
       MPI_Allreduce (libmpi.so)
