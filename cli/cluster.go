@@ -127,7 +127,7 @@ func newReread(line option.Line, sys System, w request.Inputs, starter request.S
 	}
 }
 
-// modTime returns when a file was last modified, or the zero time if that is unknown.
+// modTime returns the time at which a file was last modified, or the zero time if that is unknown.
 func modTime(file string) time.Time {
 	info, err := os.Stat(file)
 	if err != nil {

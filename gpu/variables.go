@@ -96,7 +96,7 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 }
 
 // limitByList removes the GPUs of vendor v that are not in a list. text contains the words of the list, and matches
-// reports whether a word refers to a GPU. at is the index of the GPU among the GPUs of its vendor.
+// reports whether a word refers to a GPU. The argument at is the index of the GPU among the GPUs of its vendor.
 func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, at int, word string) bool) []GPU {
 	mine := ofVendor(v, all)
 	shown := make(map[string]bool)

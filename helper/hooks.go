@@ -67,8 +67,8 @@ type Hooks struct {
 	// GatherStacks: the feature that has called RequestStacks reads the stacks of ranks. Until it calls StacksReported, no
 	// SIGQUIT reaches the ranks: it would kill programs that do not catch it.
 	GatherStacks Hook[func()]
-	// RankReaped: a rank has ended. Its output may not be sent yet. started is its start time from the kernel. The largest
-	// memory in r.Exit is 0 if the kernel does not know it.
+	// RankReaped: a rank has ended. Some of its output might still have to be sent. The argument started is its start time
+	// from the kernel. The largest memory in r.Exit is 0 if the kernel does not know it.
 	RankReaped Hook[func(r *Rank, started, at time.Time)]
 	// RankEnded: all of a rank's output is sent, and its Exit is complete.
 	RankEnded Hook[func(*Rank)]

@@ -287,8 +287,8 @@ func (d *Dir) recheck(s entry) (now entry, alive bool) {
 	return now, live && err == nil && s.sameFile(now)
 }
 
-// createdAt returns the time at which a file was created, in ns of Unix time. It returns 0 if the file system does
-// not record that time.
+// createdAt returns the time at which a file was created, in nanoseconds since the Unix epoch. It returns 0 if the
+// file system does not record that time.
 func createdAt(fd int) int64 {
 	var st unix.Statx_t
 	err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_BTIME, &st)

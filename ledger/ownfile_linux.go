@@ -228,7 +228,8 @@ func (s *ownFile) writeAndPublish(name string, text []byte) error {
 	return err
 }
 
-// publishedAt returns when the file got its name, in ns of Unix time by the kernel's clock.
+// publishedAt returns the time at which the file got its name, in nanoseconds since the Unix epoch by the kernel's
+// clock.
 func (s *ownFile) publishedAt() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)

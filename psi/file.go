@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// A lineReader handles the words of one line of a file. at is the position of the line, in the form "FILE line N".
+// A lineReader handles the words of one line of a file. The argument at is the position of the line, in the form
+// "FILE line N".
 type lineReader func(words []string, at string) error
 
 // readFile reads a host file or a PEFILE and calls handleLine for each line (placement.md 1.4). Lines may end with

@@ -129,7 +129,7 @@ func appendMap(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// readValue sets target from decoded JSON. at is the path of the value in the file, for error messages.
+// readValue sets target from decoded JSON. The argument at is the path of the value in the file, for error messages.
 func readValue(target reflect.Value, decoded any, at string) error {
 	if decoded == nil {
 		target.SetZero()
@@ -161,7 +161,7 @@ func readValue(target reflect.Value, decoded any, at string) error {
 }
 
 // kindError returns nil if ok is true. Otherwise it returns an error which says that a value must be of the given kind.
-// at is the path of the value in the file.
+// The argument at is the path of the value in the file.
 func kindError(ok bool, at, kind string) error {
 	if ok {
 		return nil

@@ -128,8 +128,8 @@ func (c *checkpointer) update(now time.Time) time.Time {
 	return c.nextTime()
 }
 
-// nextTime returns when update must be called next. The zero time means never. While the ranks are suspended, nextTime
-// returns the zero time.
+// nextTime returns the time of the next call of update. The zero time means never. While the ranks are suspended,
+// nextTime returns the zero time.
 func (c *checkpointer) nextTime() time.Time {
 	if c.job.State.IsSuspended() {
 		return time.Time{}

@@ -67,7 +67,7 @@ func stagingRoots(environ []string) (roots []string) {
 }
 
 // newFolderName returns a new folder name that contains this host's name. Only helpers on this host remove the folder,
-// because the lock may not be visible on other hosts.
+// because other hosts might not see the lock.
 func newFolderName() string { return hostName() + "." + strings.ToLower(rand.Text()[:16]) }
 
 func hostName() string {

@@ -42,7 +42,7 @@ var errJobEnding = errors.New("the job is ending")
 
 // Add queues a request. It does not block. newMessage builds the message from the ID of the request. onReply
 // is called with the reply or with errJobEnding. If ctx ends while the request is queued, the request is not
-// sent, and possibly onReply is never called.
+// sent, and onReply might never be called.
 func (p *Pipeline[Rep]) Add(ctx context.Context, newMessage func(id int) wire.Message, onReply func(Rep, error)) {
 	p.mu.Lock()
 	failed := p.failed

@@ -43,7 +43,7 @@ func (n *Node) Name() string { return n.Def.Name }
 // programStart is when this process started.
 var programStart = time.Now()
 
-// LastHeard returns when the helper's last message arrived. If there was none, it returns when mpiexec
+// LastHeard returns the time at which the helper's last message arrived. If there was none, it returns when mpiexec
 // started. Any goroutine may call it.
 func (n *Node) LastHeard() time.Time { return programStart.Add(time.Duration(n.lastRecv.Load())) }
 

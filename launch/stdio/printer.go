@@ -245,7 +245,7 @@ func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	}
 }
 
-// nextDue returns when the next call of WriteDue is due. any is false if there is none.
+// nextDue returns the time at which the next call of WriteDue is due. any is false if there is none.
 func (p *Printer) nextDue() (first time.Time, any bool) {
 	for _, due := range p.dueSinks {
 		if !any || due.Before(first) {

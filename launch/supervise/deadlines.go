@@ -122,7 +122,8 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
 }
 
-// End returns when the job must end: because of -timeout, a limit or its batch system, whichever comes first.
+// End returns the time at which the job must end because of -timeout, a limit or its batch system, whichever comes
+// first.
 // The zero time means that the end is unknown.
 func (s *State) End() time.Time {
 	var ends time.Time
@@ -135,7 +136,7 @@ func (s *State) End() time.Time {
 	return ends
 }
 
-// warnAt returns when to send the ranks the signal that warns them of the coming End (rule RM-58). The zero
+// warnAt returns the time at which to send the ranks the signal that warns them of the coming End (rule RM-58). The zero
 // time means never.
 func (s *State) warnAt() time.Time {
 	ends := s.End()
