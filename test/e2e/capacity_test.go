@@ -141,7 +141,7 @@ func TestNeighbouringHosts(t *testing.T) {
 		t.Errorf("no neighbours: %s", got)
 	}
 	r := b.runMpiexec(t, with(2*cpus+1, "--contiguous", "hostname")...)
-	if want := fmt.Sprintf("no contiguous nodes can run %d ranks (at most %d fit, on n[3-4]; all nodes together have room for %d)", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
+	if want := fmt.Sprintf("there are no contiguous nodes for %d ranks: contiguous nodes have room for at most %d ranks (n[3-4]), and all nodes together for %d", 2*cpus+1, 2*cpus, 3*cpus); r.code != 125 || !strings.Contains(r.err, want) {
 		t.Errorf("too many: exit %d, %s; want %s", r.code, r.err, want)
 	}
 	if want := " of root on n2 (mpiexec can move it)"; !strings.Contains(r.err, want) || !strings.Contains(r.err, "mpiexec --migrate ") {
@@ -208,9 +208,9 @@ func TestRoomOnAHost(t *testing.T) {
 	}
 	for _, test := range []struct{ args, want string }{
 		{"--mem-per-rank 900000G -n 1", " available, but each rank needs "},
-		{"--numa-list 60000 -n 1", "leaves no group of 1 CPU free"},
-		{"--per-numa 1 --map-by numa -n 1", "cannot be used together with"},
-		{"--shape 3 -ppn 2 -n 3", "at most 2, the value of --ppn"},
+		{"--numa-list 60000 -n 1", "no NUMA node that --numa-list allows has 1 free CPU"},
+		{"--per-numa 1 --map-by numa -n 1", "cannot be used with this option"},
+		{"--shape 3 -ppn 2 -n 3", "numbers up to 2, the value of --ppn"},
 	} {
 		r := b.runMpiexec(t, of(append(strings.Fields(test.args), "hostname")...)...)
 		if r.code == 0 || r.out != "" || !strings.Contains(r.err, test.want) {

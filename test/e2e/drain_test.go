@@ -130,7 +130,7 @@ func TestHostileSettings(t *testing.T) {
 		"a folder":  {"mkdir " + f, "is not a regular file"},
 		"garbage":   {"head -c 1000 /dev/urandom >" + f, "state.toml"},
 		"unknown":   {"printf '[drain]\\nsince = 3\\n[x]\\n' >" + f, f + ":2: since: 3 is not a time"},
-		"10 MB":     {"head -c 10000000 /dev/zero >" + f, "has 10000000 bytes, more than 65536"},
+		"10 MB":     {"head -c 10000000 /dev/zero >" + f, "has 10000000 bytes, but at most 65536 are allowed"},
 	} {
 		onN2("rm -rf " + f + "; " + test.script)
 		r := b.runMpiexec(t, "-host", "n2", "-n", "1", "true")

@@ -55,7 +55,7 @@ func TestKeysOfHostFiles(t *testing.T) {
 	}
 	for _, test := range []struct{ line, says string }{
 		{"n1 user=nobody-at-all", "login refused for user nobody-at-all"},
-		{"n1 port=2222", "no ssh server on"},
+		{"n1 port=2222", "no ssh server listens on"},
 		{"n1 addr=10.88.77.77", "connect: "},
 		{"n1 slots=1 max_slots=1", "max_slots"},
 		{"n1 iface=none-such", "none-such"},

@@ -66,7 +66,7 @@ func TestParentsAreLetOutOfADeadGroup(t *testing.T) {
 			proceed := filepath.Join(dir, when)
 			r := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1:1,n2:1", "--enable-recovery", "-timeout", "100", "-n", "1", mpiProgram(t, "parted.openmpi"), when, proceed}})
 			if r.awaitOut(t, "spawned", 1); when == "early" {
-				r.awaitErr(t, "exited with code 5; the other ranks continue", 1)
+				r.awaitErr(t, "exited with code 5; the job continues with", 1)
 			}
 			if err := os.WriteFile(proceed, nil, 0o644); err != nil {
 				t.Fatal(err)

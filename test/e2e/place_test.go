@@ -38,7 +38,7 @@ func TestParaStationVariables(t *testing.T) {
 		{"IDs, sorted", "PSI_NODES=3,1 PSI_NODES_SORT=proc PSI_LOOP_NODES_FIRST=", "-n 2", "n1 n3", "- - - -", ""},
 		{"one after the other", "PSI_NODES=1-3", fmt.Sprint("-n ", cpus+1), strings.Repeat("n1 ", cpus) + "n2", "- - - -", ""},
 		{"in turns", "PSI_NODES=1-3 PSI_LOOP_NODES_FIRST=", "-n 4", "n1 n2 n3 n1", "- - - -", ""},
-		{"in turns though it says no", "PSI_NODES=1-2 PSI_LOOP_NODES_FIRST=no", "-n 2", "n1 n2", "- - - -", `PSI_LOOP_NODES_FIRST="no" switches the setting on`},
+		{"in turns though it says no", "PSI_NODES=1-2 PSI_LOOP_NODES_FIRST=no", "-n 2", "n1 n2", "- - - -", `PSI_LOOP_NODES_FIRST="no" has the same effect as any other value of this variable: it switches the setting on`},
 		{"a node twice has two turns", "PSI_NODES=2,2,1 PSI_NODES_SORT=none PSI_LOOP_NODES_FIRST= PSI_OVERBOOK=", "-n 6", "n2 n2 n1 n2 n2 n1", "- - 1 -", ""},
 		{"one whose name means nothing is dropped", "PSI_NODES=9,2 PSI_LOOP_NODES_FIRST=", "-n 1", "n2", "- - - -", "n9: "},
 		{"as wide as a node", fmt.Sprint("PSI_NODES=1-3 PSI_TPP=", cpus), "-n 3", "n1 n2 n3", fmt.Sprint(cpus, " ", cpus, " - -"), ""},

@@ -97,7 +97,7 @@ var unreachableCases = []unreachableCase{
 		says: []string{"the host name is unknown", "\n  hint: check the spelling"}},
 	{name: "closed port", host: "shut", build: func(t *testing.T, b *testCluster) {
 		b.sshConfig(t, fmt.Sprintf("Host shut\n\tHostName 127.0.0.1\n\tPort %d\n", freePort(t)))
-	}, says: []string{"connection refused", "no ssh server on"}},
+	}, says: []string{"connection refused", "no ssh server listens on"}},
 	{name: "nobody has the address", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tHostName 10.88.77.77\n")

@@ -157,5 +157,5 @@ func TestHangInFinalizeOfMPICH(t *testing.T) {
 		t.Logf("run %d hung:\n%s", i+1, r.err)
 		return
 	}
-	t.Skipf("the program did not hang in %d runs", runs)
+	t.Logf("the program ended in all %d runs: this machine does not show the fault", runs)
 }
