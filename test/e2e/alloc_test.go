@@ -20,7 +20,7 @@ import (
 // CPUs on any machine.
 func withoutOvergrantedNotes(out string) string {
 	return strings.Join(slices.DeleteFunc(strings.SplitAfter(out, "\n"), func(line string) bool {
-		return strings.Contains(line, " slots granted but only ")
+		return strings.Contains(line, " but ranks can use only ")
 	}), "")
 }
 

@@ -73,7 +73,7 @@ func TestASuspendedJobKeepsItsCPUs(t *testing.T) {
 	if !poll(goneTimeout, func() bool { return moves() == nil }) {
 		t.Error("it goes on while it is suspended")
 	}
-	if r := b.runMpiexec(t, "-host", "n2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "all 2 CPUs are in use") {
+	if r := b.runMpiexec(t, "-host", "n2", "-n", "1", "true"); r.code != 125 || !strings.Contains(r.err, "have used all 2 CPUs since") {
 		t.Errorf("another job: exit %d, %q", r.code, r.err)
 	}
 	done("--resume-job", "n2")
