@@ -189,7 +189,7 @@ func TestEndBetweenAttempts(t *testing.T) {
 				}
 			}
 		}, 143, "n1 says: the job was ended by root with --end"},
-		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*runningJob) {}, 124, "the job ran longer than -timeout 3s"},
+		{"-timeout in the pause", []string{"--restart-delay", "1h", "-timeout", "3"}, func(*runningJob) {}, 124, "the time limit of the job (-timeout 3s) passed between two attempts"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := b.startMpiexec(t, mpiexecCall{args: append(append([]string{"-host", "n1", "-n", "1", "--restart", "1", "--restart-on", "code", "--json=" + filepath.Join(t.TempDir(), "events")},

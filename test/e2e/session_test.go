@@ -95,7 +95,7 @@ func TestSpawnOverThreeHosts(t *testing.T) {
 			"mpiexec: rank 0 on n1: spawn -n 1 /no/where @child: n2: program /no/where: no such file or directory"}, 0},
 		{"n1:1,n2:1", "spawn 2 child", []string{"spawn", place(0, 2, 0, "n1"), place(1, 2, 0, "n2"), "get parent: KVS", "get parent: KVS",
 			"mpiexec: rank 0 on n1 spawns ranks, but no CPUs are free; they share the CPUs of the job (--nooversubscribe forbids that)"}, 0},
-		{"n1:1,n2:1 --nooversubscribe", "spawn 2 child", []string{"spawn failed: 2_ranks_do_not_fit__there_are_free_slots_for_1_on_1_node__n2_",
+		{"n1:1,n2:1 --nooversubscribe", "spawn 2 child", []string{"spawn failed: 2_ranks_do_not_fit__there_are_free_slots_for_only_1_rank_on_1_node__n2_",
 			"mpiexec: rank 0 on n1: spawn -n 2 PROGRAM @child: 2 ranks do not fit: there are free slots for only 1 rank on 1 node (n2)"}, 0},
 		{"n1:1,n2:2", "spawn 2 fail; tell go; hang", []string{"spawn", "await go: told", "mpiexec: rank 1:0 on n2 called MPI_Abort with code 5: enough"}, 5},
 	} {
