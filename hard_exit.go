@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A hardExit ends mpiexec even if other goroutines hang (rule TRUST-34). It counts SIGINT, SIGTERM and SIGHUP
-// itself. If mpiexec still runs some time after the last signal that countSignal counts, it exits. It takes no lock
-// and waits for no other goroutine, so a goroutine that hangs cannot block it.
+// A hardExit ends mpiexec even if other goroutines hang (rule TRUST-34). It counts SIGINT, SIGTERM and SIGHUP itself.
+// If mpiexec still runs some time after the last signal that countSignal counts, the hardExit makes it exit. A
+// hardExit takes no lock and waits for no other goroutine, so a goroutine that hangs cannot block it.
 type hardExit struct {
 	interruptCount, endCount int
 

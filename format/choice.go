@@ -56,8 +56,8 @@ func NodeChoice(v JobView) string {
 	return b.String()
 }
 
-// formatRegions returns the regions (parts of the cluster) that the job may use. It also returns why the job may
-// not use the other regions for applications.
+// formatRegions returns the regions (parts of the cluster) that the job may use. For each other region, it adds the
+// reason why the job must not use it.
 func formatRegions(c *job.NodeChoice) string {
 	texts := slices.Clone(c.Regions)
 	if len(texts) == 0 {

@@ -119,8 +119,8 @@ func strideOf(numbers []int) int {
 	return step
 }
 
-// sortedKnown returns numbers sorted and without duplicates. It leaves out negative numbers, which stand for
-// unknown.
+// sortedKnown returns numbers sorted and without duplicates. It leaves out negative numbers, which stand for unknown
+// values.
 func sortedKnown(numbers []int) []int {
 	known := slices.DeleteFunc(slices.Clone(numbers), func(n int) bool { return n < 0 })
 	slices.Sort(known)

@@ -73,8 +73,8 @@ func (s *Session) signalAll(sig unix.Signal) {
 
 // awaitPipesClosed waits, in the background, until the pipes of all ranks are closed. All processes have ended by
 // then, but a pipe may still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or
-// processes may keep running, it gives up after outputTimeout. At the end it posts PipesClosed with the number
-// round.
+// processes may keep running, it gives up after outputTimeout. At the end it posts PipesClosed. Both events contain
+// round, which identifies this wait.
 func (s *Session) awaitPipesClosed(round int) {
 	var open []*outputStream
 	for _, r := range s.ranks {

@@ -172,8 +172,8 @@ type rankRecord struct {
 	Ended uint64 // as proc.StartTicks; 0: it runs
 }
 
-// rankRecordSize is the size of a record in the pipe, in bytes. The kernel writes recordsPerWrite records at once
-// (PIPE_BUF of pipe(7)), so no record is cut.
+// rankRecordSize is the size of a record in the guard's pipe, in bytes. The kernel writes recordsPerWrite records at
+// once (PIPE_BUF of pipe(7)), so no record is cut.
 const (
 	rankRecordSize  = 12
 	recordsPerWrite = 4096 / rankRecordSize

@@ -86,10 +86,10 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 	return n
 }
 
-// jobProcesses returns the processes in all that belong to the job. A process belongs to the job if marked returns
-// true, or if it is in the session or process group of a rank. A rank's PID is no longer used once no process has it as
-// its session or group, because the kernel may give it to another process. If a rank ended while mpiexec lived, only
-// processes that started before the rank's end count.
+// jobProcesses selects the processes of the job from a list of all processes. A process belongs to the job if marked
+// returns true, or if it is in the session or process group of a rank. A rank's PID is no longer used once no process
+// has it as its session or group, because the kernel may give it to another process. If a rank ended while mpiexec
+// lived, only processes that started before the rank's end count.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

@@ -77,8 +77,8 @@ type System struct {
 	Terminal bool
 }
 
-// deathSignal returns the signal that the kernel sends to a rank when the helper dies. For a helper without a
-// reaper it is SIGTERM, because its guard sends SIGKILL later.
+// deathSignal returns the signal that the kernel sends to a rank when the helper dies. It is SIGKILL if the helper has
+// a reaper. Otherwise it is SIGTERM, because the helper's guard sends SIGKILL later.
 func (sys System) deathSignal() syscall.Signal {
 	if sys.Guard != nil {
 		return syscall.SIGTERM

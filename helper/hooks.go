@@ -43,8 +43,8 @@ var features []Feature
 // Register adds a feature that takes part in all sessions. It is called while the program is initialized.
 func Register(f Feature) { features = append(features, f) }
 
-// Hooks are the points of a session at which features take part. The goroutine of run calls the functions of a point, one
-// after the other, in the order in which they were added.
+// Hooks are the points of a session at which features take part. The session's goroutine calls the functions of a
+// point, one after the other, in the order in which they were added.
 type Hooks struct {
 	// GroupPrepares: a group is about to be prepared. The function may change the Prepare. If it returns an error, the group
 	// is refused.
@@ -108,7 +108,7 @@ type Providers struct {
 	// Notifier sends events of ranks to other nodes.
 	Notifier pmix.Notifier
 	// CollectStates returns the states of the ranks that a job has on this node, for users who may see them. claims are
-	// all claims of the node. If it is nil, users get no states. It is not called by the goroutine of run.
+	// all claims of the node. If it is nil, users get no states. It is not called by the session's goroutine.
 	CollectStates func(key job.Key, claims []job.Claim) []job.RankState
 	// PrintText prints a text of the MPI library of a rank. It may wait for mpiexec and for the rank's reader, until ctx ends.
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
@@ -120,7 +120,7 @@ type Hook[F any] []F
 // Add appends a function to the hook.
 func (h *Hook[F]) Add(f F) { *h = append(*h, f) }
 
-// PMIxServer returns the PMIx server of this node, or nil if there is none. Only the goroutine of run may call it.
+// PMIxServer returns the PMIx server of this node, or nil if there is none. Only the session's goroutine may call it.
 func (s *Session) PMIxServer() *pmix.Server {
 	if s.pmix == nil {
 		return nil
@@ -129,13 +129,13 @@ func (s *Session) PMIxServer() *pmix.Server {
 }
 
 // GroupNamed returns the group with the given name. It returns nil if the group has no ranks on this node or
-// has ended. Only the goroutine of run may call it.
+// has ended. Only the session's goroutine may call it.
 func (s *Session) GroupNamed(name string) *Group { return s.groups[name] }
 
 // SetDeadRanks tells the PMI server which ranks of the group have failed. Ranks can query that list.
 func (g *Group) SetDeadRanks(ranks []int) { g.pmi.SetDeadRanks(ranks) }
 
-// AliveRanks returns the running ranks of the group on this node. Only the goroutine of run may call it.
+// AliveRanks returns the running ranks of the group on this node. Only the session's goroutine may call it.
 func (g *Group) AliveRanks() (alive []*Rank) {
 	for _, r := range g.ranks {
 		if r.alive() {
@@ -145,8 +145,8 @@ func (g *Group) AliveRanks() (alive []*Rank) {
 	return alive
 }
 
-// Requests returns the sender of the ranks' requests to mpiexec. All such requests share one sequence of IDs and one
-// limit on unanswered requests.
+// Requests returns the object that sends the ranks' requests to mpiexec. All such requests share one sequence of IDs
+// and one limit on unanswered requests.
 func (s *Session) Requests() *rpc.Requests { return s.requests }
 
 // AwaitStarted waits until the session has reported to mpiexec that a rank is running. It returns false if the session
@@ -167,26 +167,26 @@ func (g *Group) FindRank(number int) *Rank {
 }
 
 // Ranks returns the ranks that were started on this node, in no particular order. An ended rank is included
-// until its pipes are closed. Only the goroutine of run may call it.
+// until its pipes are closed. Only the session's goroutine may call it.
 func (s *Session) Ranks() []*Rank { return slices.Collect(maps.Values(s.ranks)) }
 
 // RequestStacks makes the features gather the stacks of the ranks (Hooks.GatherStacks). It does nothing if
-// stacks are already being gathered. Only the goroutine of run may call it.
+// stacks are already being gathered. Only the session's goroutine may call it.
 func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
 
 // StacksReported ends what RequestStacks has begun, after the stacks were sent to mpiexec. From then on,
-// SIGQUIT is passed on to the ranks again. Only the goroutine of run may call it.
+// SIGQUIT is passed on to the ranks again. Only the session's goroutine may call it.
 func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
 
 // Hold adds a reason to keep the ranks on this node stopped, or removes it if add is false. It does nothing
-// once the job is being ended. Only the goroutine of run may call it.
+// once the job is being ended. Only the session's goroutine may call it.
 func (s *Session) Hold(reason job.Hold, add bool) {
 	s.stepLifecycle(lifecycle.Hold{Why: reason, On: add})
 }
 
-// WatchJobs calls changed with the claims of all jobs on this node, now and each time a claim is made or
-// removed, until the session ends. If the claims can no longer be watched, it calls failed. changed and
-// failed are called by the goroutine of run. If the job is a gang, changed is first called before WatchJobs returns.
+// WatchJobs calls changed with the claims of all jobs on this node, now and each time a claim is made or removed,
+// until the session ends. If the claims can no longer be watched, it calls failed. The session's goroutine calls both
+// functions. If the job is a gang, changed is first called before WatchJobs returns.
 func (s *Session) WatchJobs(ledger string, changed func([]job.Claim), failed func(error)) {
 	if s.jobsAtBegin != nil {
 		changed(s.jobsAtBegin)
@@ -231,8 +231,8 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
 
 // WatchLink makes the session end when the connection to mpiexec has been dead for the time silence. It is
-// needed only in sessions without ranks, because sessions with ranks always watch the connection. Only the
-// goroutine of run may call it.
+// needed only in sessions without ranks, because sessions with ranks always watch the connection. Only the session's
+// goroutine may call it.
 func (s *Session) WatchLink(silence time.Duration) {
 	s.startLinkWatch(&wire.Supervision{Silence: silence})
 }
@@ -240,7 +240,7 @@ func (s *Session) WatchLink(silence time.Duration) {
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 
-// Post makes the goroutine of run call do, after it has handled the events that are already queued. If the
+// Post makes the session's goroutine call do, after it has handled the events that are already queued. If the
 // session ends first, do is never called. Any goroutine may call Post.
 func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 

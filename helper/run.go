@@ -389,7 +389,7 @@ func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
 }
 
 // FinalizeFault returns the code of a known fault of the rank's MPI library that makes MPI_Finalize hang, or "". It may
-// read the rank's program. Only the goroutine of run may call it.
+// read the rank's program. Only the session's goroutine may call it.
 func (s *Session) FinalizeFault(r *Rank) string {
 	o := r.group.pmiOffers[r.Plan.App]
 	if o == nil {

@@ -7,7 +7,7 @@ It also records the steps of the running job: how its ranks start, reach the fir
 	                                                   last Exited --end--> Drained
 
 All times are those at which mpiexec receives a message, by its own clock. In jobs of more than maxRankRows ranks, the
-ranks of a host share one row. Package trace records these steps, as it does the earlier steps of the run.
+ranks of a host share one row of the trace. Package trace stores these steps together with the earlier steps of the run.
 */
 package ranktrace
 

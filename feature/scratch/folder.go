@@ -19,8 +19,8 @@ import (
 )
 
 /*
-A folder is the folder for temporary files of one job on one node. Because the user chooses DIR, a record in a second
-directory contains the path of the folder:
+A folder is the folder for temporary files of one job on one node. The user may choose its parent directory, DIR. So
+that later helpers find the folder, a record in a second directory contains its path:
 
 	DIR/remshell-1000.RANDOM/       the folder; mode 0700
 	/tmp/remshell-1000/             only this user may write
@@ -64,8 +64,8 @@ func hostPrefix() string {
 	return hex.EncodeToString([]byte(name)) + "."
 }
 
-// makeFolder makes the folder at path, which must not exist. Unless keep is set, it first makes a record of the folder
-// in one of the roots.
+// makeFolder makes the folder of job id at path, which must not exist. Unless keep is set, it first makes a record of
+// the folder in one of roots (recordRoots).
 func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, err error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
 	if err != nil {
@@ -179,8 +179,8 @@ func (f *folder) remove() error {
 // the pipe.
 const lockTimeout = 2 * time.Second
 
-// removeLeftFolders removes the folders that killed helpers of this host have left behind. killed is the job
-// whose helper is known to be killed, or "".
+// removeLeftFolders removes the folders that killed helpers have left behind on this host. killed is a job whose
+// helper is known to have been killed, or "".
 func removeLeftFolders(roots []string, killed job.ID) {
 	for _, root := range roots {
 		above, err := owndir.Open(root)

@@ -33,8 +33,8 @@ type nodeFolder struct {
 	why    string     // why it could not be removed
 }
 
-// attachHelper makes the folder of --scratch before ranks start, and removes it when no process of the job
-// is left.
+// attachHelper makes the session create the folder of --scratch before ranks start, and remove it when no process of
+// the job is left.
 func attachHelper(s *helper.Session) {
 	n := &nodeFolder{session: s}
 	s.Hooks.GroupPrepares.Add(n.choose)
@@ -66,9 +66,9 @@ func (n *nodeFolder) choose(m *wire.Prepare) *rank.Error {
 	return nil
 }
 
-// parentDir returns the directory in which this host's folders are made: configured if it is an absolute
-// path, or else TMPDIR or /tmp. The environment environ of a helper inside mpiexec has no TMPDIR, so
-// parentDir also looks in the environment of the process.
+// parentDir returns the directory in which this host's folders are made: configured if it is an absolute path, or else
+// TMPDIR or /tmp. In a helper inside mpiexec, environ contains no TMPDIR, so parentDir also looks in the environment
+// of the process.
 func parentDir(configured string, environ []string) string {
 	for _, dir := range []string{configured, job.EnvValue(environ, "TMPDIR"), os.Getenv("TMPDIR")} {
 		if filepath.IsAbs(dir) {
@@ -100,7 +100,7 @@ func (n *nodeFolder) make() *rank.Error {
 }
 
 // stays reports whether the folder must be kept, because the user wants to keep it or because processes that use it may
-// be left. Only the goroutine of run may call it.
+// be left. Only the session's goroutine may call it.
 func (n *nodeFolder) stays() bool { return n.keep || n.session.Lifecycle.LeavesProcesses() }
 
 // remove removes the folder and its record. If stays is true, it removes only the record.

@@ -5,8 +5,8 @@ import (
 	"remshell/wire"
 )
 
-// ScratchLeft reports that the folder of a node is kept at the end. Why is the reason, or empty if the user
-// wants to keep the folder.
+// ScratchLeft reports that a node's folder is kept after the job. Why is the reason, or empty if the user wants to
+// keep the folder.
 type ScratchLeft struct{ Path, Why string }
 
 // Fields implements wire.Message: it lists the fields that are sent.

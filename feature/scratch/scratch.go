@@ -8,7 +8,6 @@ Package scratch is the feature of mpiexec that makes a folder for temporary file
 	mpiexec <--- ScratchLeft ------'   only if the folder stays
 	   '---> line at the end, or warning
 
-If the helper is killed, another process removes the folder, which it finds with the record: the helper's reaper,
-its guard, or the next helper.
+If the helper is killed, its reaper, its guard or the next helper finds the folder through the record and removes it.
 */
 package scratch

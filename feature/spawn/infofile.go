@@ -46,8 +46,8 @@ func expandFiles(commands []spawn.Command, dir string) error {
 	return nil
 }
 
-// expandInfoFile returns info with the key "file" replaced by the keys in that file. A key that is also in info keeps
-// its value in info. Each line of the file is KEY = VALUE.
+// expandInfoFile returns info with the key "file" replaced by the keys in the file that it names. If info contains
+// such a key itself, the value in info counts. Each line of the file is KEY = VALUE.
 func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	var direct []spawn.Pair
 	for _, p := range info {
@@ -98,8 +98,8 @@ func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 	return all, nil
 }
 
-// readHosts returns the hosts of a host file as an argument of -host. An error contains the number of a line, but never
-// its text.
+// readHosts reads a host file and returns its hosts in the form of an argument of -host. An error contains the number
+// of a line, but never its text.
 func readHosts(file, dir string) (string, error) {
 	var unreadable error
 	open := func(name string) (io.ReadCloser, error) {

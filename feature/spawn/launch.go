@@ -1,6 +1,6 @@
 /*
 Package spawn is the feature of mpiexec that starts more ranks when a rank asks for them (MPI_Comm_spawn). The new
-ranks form a new group. mpiexec plans, claims and supervises them like the ranks of the command line:
+ranks form a new group. mpiexec plans them, claims CPUs and supervises them, as for the ranks of the command line:
 
 	rank     helper             mpiexec                          nodes
 	 | spawn --> | Spawn ---------> |                               |
@@ -178,9 +178,9 @@ func (p place) abandon() {
 	}
 }
 
-// use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If no nodes were found, err says
-// why, and use refuses the request. It returns the event that a group was spawned, if any. lostNodes are nodes outside
-// the job to which the connection was lost.
+// use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If err is not nil, no nodes were
+// found, and the request is refused with err. use returns the event that a group was spawned, if any. lostNodes are
+// nodes outside the job to which the connection was lost.
 func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)
@@ -300,8 +300,8 @@ func (s *spawner) report(r *request, err error) {
 	s.job.Env.PrintFailure(lines...)
 }
 
-// hintLines returns the lines that follow an error in a message: the reasons why nodes could not be used, or
-// the hint if there are none.
+// hintLines returns the lines that follow an error in a message: the reasons why nodes could not be used or, if there
+// are none, the hint.
 func hintLines(err error) (lines []string) {
 	for _, reason := range usererr.Reasons(err) {
 		lines = append(lines, "  "+reason)

@@ -16,8 +16,8 @@ const (
 	maxRanks = 1 << 24 // of a command
 )
 
-// Spawn requests more ranks for one of the node's ranks. The helper chooses ID, and the reply repeats it. If the
-// helper failed to read a file named in the request, Fault says why.
+// Spawn is a rank's request to start more ranks. The helper chooses ID, and the reply repeats it. If the helper failed
+// to read a file named in the request, Fault says why.
 type Spawn struct {
 	wire.AnsweredBy[*Spawned]
 

@@ -22,8 +22,8 @@ import (
 // A target is a process whose stacks have been requested.
 type target struct{ rank, pid int }
 
-// nameTime is the part of the time limit that is left for finding the names of functions and lines, after the
-// processes were traced.
+// nameTime is how long before the deadline the tracing of processes stops. In the time that is left, functions and
+// lines get their names.
 const nameTime = 2 * time.Second
 
 // A rawThread is a thread whose stack frames have addresses but no names yet.
@@ -50,8 +50,8 @@ type gathered struct {
 	slots  []slot              // of main threads that are in a call of MPI
 }
 
-// gatherStacks reads the stacks of processes, and joins equal stacks. If the file system that contains a program hangs,
-// which may be why the rank hangs, gatherStacks returns what the kernel reports without reading files.
+// gatherStacks reads the stacks of processes, and joins equal stacks. A rank may hang because the file system that
+// contains its program hangs. In this case gatherStacks reads no files, and returns only what the kernel reports.
 func gatherStacks(targets []target, deadline time.Time) gathered {
 	return inTime(time.Until(deadline)+hangTime, func() (g gathered) {
 		g.report, g.prints, g.slots = unwindAll(targets, deadline)

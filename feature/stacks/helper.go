@@ -48,8 +48,7 @@ func (n *nodeStacks) request(m *GatherStacks) {
 // watchTime is how long ranks are watched while they run, to see whether they make progress.
 const watchTime = 500 * time.Millisecond
 
-// gather starts to read the stacks of the requested ranks on a goroutine of its own, because reading may take
-// seconds.
+// gather starts a goroutine that reads the stacks of the requested ranks, because reading may take seconds.
 func (n *nodeStacks) gather() {
 	s, m := n.session, n.current
 	if m == nil {

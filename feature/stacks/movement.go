@@ -12,8 +12,8 @@ import (
 )
 
 // A fingerprint shows whether a main thread has done anything since it was last read. If the thread is in an MPI call,
-// the fingerprint covers only the callers of MPI, because the library itself may poll, and the messages of the process.
-// If not, it covers the whole stack.
+// the fingerprint covers the messages of the process and the callers of MPI, but not the library itself, which may
+// poll. Otherwise it covers the whole stack.
 type fingerprint struct {
 	inMPI   bool
 	hash    uint64

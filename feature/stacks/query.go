@@ -21,8 +21,8 @@ func init() {
 	})
 }
 
-// readStacks requests the stacks of a job from its mpiexec, and returns them as a listing. It sets the parts of ref
-// that are missing.
+// readStacks requests the stacks of a job from its mpiexec, and returns them as a listing. It sets ref.Job to the ID
+// of the job.
 func readStacks(ctx context.Context, line option.Line, req job.Request, env reserve.Env, ref *job.JobRef) ([]job.LedgerListing, error) {
 	var args []string
 	if ranks := option.ValuesOf[Options](line).Stacks; ranks != "all" {

@@ -30,8 +30,8 @@ type staging struct {
 
 var errUnrequestedFiles = errors.New("mpiexec sent files that this host did not request")
 
-// attachHelper receives files before ranks start, makes them available to ranks, and removes them at the end of the
-// session.
+// attachHelper makes the session receive files before ranks start, make them available to ranks, and remove them at
+// its end.
 func attachHelper(s *helper.Session) {
 	var t *staging
 	helper.Handle(s, func(m *StageFiles) {

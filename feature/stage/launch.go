@@ -166,7 +166,7 @@ func (s *transfer) timeoutError() *usererr.Error {
 		Remedy: "increase --start-timeout; -v shows which step takes so long", Code: job.ExitInternal}
 }
 
-// progressLine returns a function that returns a line about how much has been sent. nodes is the number of
+// progressLine returns a function that formats a progress message: how much has been sent to the given number of
 // nodes.
 func (s *transfer) progressLine(nodes int) func() string {
 	var all int64

@@ -62,8 +62,9 @@ func (u *jobUsage) addRanks(ranks []job.RankUsageSample) {
 	}
 }
 
-// addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, it uses only seconds that
-// all nodes have reported. The time of a rank that has not ended is the time since its start.
+// addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, it uses only the samples of
+// those seconds for which all nodes have sent one. The wall time of a node or job that has running ranks is the time
+// since the start.
 func (u *jobUsage) addToResult(r *job.Result) {
 	nodeOfRank := u.job.State.Nodes()
 	if u.ended {

@@ -1,7 +1,7 @@
 /*
-Package usage is the feature of mpiexec that measures what the processes of a job use while they run. It ends a job that
-exceeds a limit (rules RM-51 to RM-56). The exact usage that wait4(2) reports of processes that have ended is in the
-messages Exited and Drained, which are not part of the feature.
+Package usage is the feature of mpiexec that measures the CPU time and memory of a job's processes while they run. It
+ends a job that exceeds a limit (rules RM-51 to RM-56). The exact usage of processes that have ended, as wait4(2)
+reports it, is in the messages Exited and Drained, which are not part of the feature.
 
 	--usage, --report, --limit: Sampling --Prepare--> helper
 	limits.toml of the node ----> kernel limits of the ranks
@@ -54,9 +54,9 @@ func sampleFields(c *wire.Codec, s *job.UsageSample) {
 	c.Num64(&s.VMem, wire.BytesRange)
 }
 
-// LimitExceeded reports that a rank has exceeded a limit that the node's administrator has set (rule RM-55).
-// The helper then ends its ranks. Rank -1 means all ranks on the node together, or for pmem all processes
-// that belong to no rank.
+// LimitExceeded reports that a rank has exceeded a limit that the node's administrator has set (rule RM-55). The
+// helper then ends its ranks. If Rank is -1, all ranks on the node together have exceeded the limit or, for the limit
+// pmem, the processes that belong to no rank.
 type LimitExceeded struct {
 	Rank  int
 	Limit job.KernelLimit

@@ -21,8 +21,8 @@ import (
 // This file handles control requests (survive.md 7): it writes requests of our user to the ledger, and forwards to mpiexec the
 // requests to our job.
 
-// A jobRequests holds the control requests to the job of this session. Only one request at a time is sent to mpiexec
-// for a first reply, but several may be in progress.
+// A jobRequests holds the control requests to the job of this session. Each request is sent to mpiexec after the first
+// reply to the previous one. Several requests may be waiting for their final replies.
 type jobRequests struct {
 	receiving      bool
 	mpiexecStopped bool // mpiexec is stopped and cannot reply
@@ -59,8 +59,8 @@ const (
 // in the ledger.
 const maxShownReplies = 256
 
-// ReceiveRequests begins to receive control requests to a job, until the session ends. name is the directory
-// of the node's ledger, in which requests are files.
+// ReceiveRequests receives control requests to a job, on another goroutine, until the session ends. name is the path
+// of the node's ledger, a directory in which requests are files.
 func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	w.runTask(func() {
 		dir, err := w.openLedger(name)
@@ -263,8 +263,8 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	}
 }
 
-// endedReply returns the reply to a request if the job has ended before it has sent a final reply. The reply
-// means success if the request was to end the job.
+// endedReply returns the reply to a request whose job has ended before it sent a final reply. The reply reports
+// success if the request was to end the job.
 func endedReply(a job.ControlRequest, reply job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "the job has ended"}

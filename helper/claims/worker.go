@@ -242,9 +242,9 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	w.send(answer)
 }
 
-// otherClaims returns a summary of the claims in a ledger, which is a node's directory of claims. It leaves
-// out claims for which isIgnored returns true. name is the path of the directory. terms are the terms of
-// gangs that may share CPUs with this job.
+// otherClaims returns a summary of the claims in a ledger, which is a node's directory of claims. It leaves out claims
+// for which isIgnored returns true. name is the path of the directory. terms say which gangs may share CPUs with this
+// job.
 func (w *Worker) otherClaims(name string, terms job.GangTerms, isIgnored func(job.Claim) bool) (ledger.OtherClaims, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {

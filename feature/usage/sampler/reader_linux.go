@@ -197,9 +197,9 @@ func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	return descendants
 }
 
-// TotalMemory returns the memory of processes in bytes, together with inFiles, the size of memory files. If the
-// total exceeds limit, memory that processes share counts only once. Otherwise it may count more than once, since an
-// exact count takes milliseconds for each GiB.
+// TotalMemory returns the memory of processes in bytes. inFiles is the size of the files that are kept in memory
+// (tmpfs), which it includes. If the total exceeds limit, memory that processes share counts only once. Otherwise it
+// may count more than once, since an exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	resident := inFiles
 	for _, p := range processes {
@@ -219,8 +219,8 @@ func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	return own + max(shared, inFiles)
 }
 
-// readSmapsRollup returns the proportional set size of a process in bytes, and how much of it is in memory files. ok is
-// false if these sizes cannot be read.
+// readSmapsRollup returns the proportional set size of a process in bytes. shared is the part of it that belongs to
+// files kept in memory (tmpfs). ok is false if these sizes cannot be read.
 func (r *Reader) readSmapsRollup(pid int) (size, shared int64, ok bool) {
 	fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -256,9 +256,9 @@ var pageSize = int64(os.Getpagesize())
 // pfForkNoExec is the kernel's process flag PF_FORKNOEXEC: the process has not called exec(2) since its fork.
 const pfForkNoExec = 0x40
 
-// parseStat parses a stat file, which proc_pid_stat(5) describes, without the PID. It returns false for a
-// child of the helper that has not called exec yet, because until then the child shares the helper's memory.
-// The name in parentheses may contain anything, so fields are read after the last parenthesis.
+// parseStat parses the contents of a file /proc/PID/stat (proc_pid_stat(5)). It does not set p.PID. It returns false
+// for a child of the helper that has not called exec yet, because until then the child shares the helper's memory. The
+// name in parentheses may contain anything, so fields are read after the last parenthesis.
 func parseStat(stat []byte) (p Process, ok bool) {
 	var fields [22]int64 // from the state on; -1 if not a number
 	rest := stat[bytes.LastIndexByte(stat, ')')+1:]

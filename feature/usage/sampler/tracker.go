@@ -191,8 +191,8 @@ const (
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is the shortest sampling interval at which a job gets no additional passes at its start, because they
-// would cost too much.
+// costlyInterval is an interval between samples. Jobs that are sampled at this interval or a longer one get no
+// additional passes at their start, because these would cost too much.
 const costlyInterval = 10 * time.Second
 
 // NextPass returns the time of the next sample. now is the current time, and start is the time at which the
