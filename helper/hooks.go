@@ -230,7 +230,7 @@ func (r *Rank) OutputFile(stdout bool) (file *os.File, terminal bool) {
 // Send sends a message to mpiexec. It returns the error of wire.Conn.Send. Any goroutine may call Send.
 func (s *Session) Send(m wire.Message) error { return s.conn.Send(m) }
 
-// WatchLink makes the session end when the connection to mpiexec has been dead for the time silence. It is
+// WatchLink ends the session when the connection to mpiexec has been dead for the duration silence. It is
 // needed only in sessions without ranks, because sessions with ranks always watch the connection. Only the session's
 // goroutine may call it.
 func (s *Session) WatchLink(silence time.Duration) {
@@ -240,7 +240,7 @@ func (s *Session) WatchLink(silence time.Duration) {
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 
-// Post makes the session's goroutine call do, after it has handled the events that are already queued. If the
+// Post queues do, which the session's goroutine calls after it has handled the events that are already queued. If the
 // session ends first, do is never called. Any goroutine may call Post.
 func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 

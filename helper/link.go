@@ -15,7 +15,7 @@ import (
 /*
 A linkWatch notices that the connection to mpiexec is dead.
 
-If a cable is cut or mpiexec's machine loses power, the helper's stream does not end. A lack of replies is no
+If a cable is cut or mpiexec's machine loses power, the helper's connection does not end. A lack of replies is no
 proof, because a stopped mpiexec (^Z) does not reply either. But the kernel of mpiexec's machine acknowledges TCP
 segments even for a stopped process. So the helper asks its own kernel whether segments are acknowledged:
 
@@ -51,7 +51,7 @@ func LinkOf(conn net.Conn) Link {
 
 func (l Link) isKnown() bool { return l.Local.IsValid() && l.Remote.IsValid() }
 
-// watchLink starts to watch the connection to mpiexec. If the connection has been dead for the time silence,
+// watchLink starts to watch the connection to mpiexec. If the connection has been dead for the duration silence,
 // the session receives a linkDeadEvent. watchLink returns nil if there is no TCP connection to watch, or
 // silence is not positive.
 func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
@@ -83,8 +83,7 @@ func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 }
 
 // sendHeartbeats sends a Ping to mpiexec at regular intervals as long as the session lasts. This is needed if a batch
-// system's launcher carries the stream, because otherwise mpiexec could not notice that the stream is dead (rule
-// RM-40).
+// system's launcher carries the connection, because otherwise mpiexec could not notice that it is dead (rule RM-40).
 func (s *Session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()
@@ -98,8 +97,8 @@ func (s *Session) sendHeartbeats() {
 	}
 }
 
-// silentFor returns for how long the peer has not acknowledged all data. unanswered says whether unacknowledged data
-// exists now. If it is false, silentFor returns 0.
+// silentFor returns for how long the peer has left data unacknowledged. If unanswered is false, all data has now been
+// acknowledged, and silentFor returns 0.
 func (w *linkWatch) silentFor(unanswered bool, now time.Time) time.Duration {
 	if !unanswered {
 		w.lastAnswered = now

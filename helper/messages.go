@@ -13,8 +13,8 @@ import (
 	"remshell/wire"
 )
 
-// sessionHandlers lists the messages of mpiexec that the session itself handles. Features, the claims worker
-// and the examiner have tables of their own. Each kind of message is in only one table.
+// sessionHandlers lists the messages from mpiexec that the session itself handles. Features, the claims worker
+// and the diagnose.Examiner have tables of their own. Each kind of message is in only one table.
 var sessionHandlers = func() (o wire.Owner[*Session]) {
 	// Groups of ranks, from their preparation to their end.
 	wire.Handle(&o, func(s *Session, m *wire.Prepare) {
@@ -93,8 +93,7 @@ var sessionHandlers = func() (o wire.Owner[*Session]) {
 	return o
 }()
 
-// Handle registers the function that handles messages of type M from mpiexec, for one session. The session's
-// goroutine calls it.
+// Handle makes the session's goroutine call handle for each message of type M from mpiexec.
 func Handle[M wire.Message](s *Session, handle func(M)) {
 	if s.featureHandlers == nil {
 		s.featureHandlers = make(map[byte]func(wire.Message))

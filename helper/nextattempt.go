@@ -20,7 +20,7 @@ connection and the claims outlive a session.
 	   | <--------------------------------- Drained   no process of the attempt is left here
 	   | NextAttempt ----------------------------->   the claims are carried over; the session ends
 	   | <---------------------------- AttemptReady   the session of the next attempt has begun
-	   |      decision lock, pause                    it watches the link, as the one before did, and receives
+	   |      decision lock, pause                    like the one before, it watches the link and receives
 	   | <-------------------------- ControlRequest   requests to the job
 	   | ControlReply ---------------------------->
 	   | Survey, Prepare ------------------------->
@@ -28,7 +28,7 @@ connection and the claims outlive a session.
 */
 type claimsCarriedEvent struct{ claims.CarriedClaims }
 
-// errNextAttempt is the error for requests that are still open when an attempt (one run of all ranks) ends because the
+// errNextAttempt is the error for requests without a reply when an attempt (one run of all ranks) ends because the
 // job is restarted. A session also returns it if mpiexec begins another attempt while ranks are still running on this
 // node.
 var errNextAttempt = errors.New("mpiexec restarts the job")

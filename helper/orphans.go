@@ -18,7 +18,8 @@ import (
 An orphanUsage counts the usage of orphans and finds the rank that each belongs to.
 
 Usage is counted when a process is reaped. The usage that wait4(2) returns for a rank includes the children that the
-rank waited for, and their children. The helper inherits a process that outlives its parent, and looks for its rank:
+rank waited for, and their children. The helper inherits an orphan, which is a process that outlives its parent, and
+looks for its rank:
 
 	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
 	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3

@@ -105,8 +105,8 @@ func (s *Session) servePMI(r *Rank, conn *pmiConn) {
 	s.reportPMIEnd(r, r.group.pmi.Serve(context.Background(), r.Plan.Rank, conn))
 }
 
-// reportPMIEnd reports to mpiexec that a rank's PMI connection has failed. If err is nil, the connection
-// ended normally, and the end only appears in the trace of PMI messages.
+// reportPMIEnd adds the end of a rank's PMI connection to the trace of PMI messages. If err is not nil, the
+// connection has failed, and reportPMIEnd reports that to mpiexec.
 func (s *Session) reportPMIEnd(r *Rank, err error) {
 	report, word := wire.PMIReport{Rank: r.Number}, "CLOSED"
 	var junk *pmiserver.ProtocolError

@@ -139,9 +139,8 @@ func (s *keptSessionDirs) takeDirs() (dirs []string) {
 	return dirs
 }
 
-// registerFiles records files that are to be removed at the end of a rank, at the rank's request. The reaper
-// learns of them, too, in case the helper is killed. registerFiles returns the files that it refuses to
-// record.
+// registerFiles records, at a rank's request, files to remove when the rank ends. If the helper is killed, the
+// reaper removes them. registerFiles returns the files that it refuses to record.
 func (l *pmixService) registerFiles(rank int, files []string, log logger) (refused []string) {
 	refused = l.leftFiles.AddFiles(rank, files)
 	kept := slices.DeleteFunc(slices.Clone(files), func(file string) bool { return slices.Contains(refused, file) })
@@ -169,9 +168,9 @@ func (l *pmixService) removeGroupFiles(g *Group, log logger) {
 // namespaceOf returns the PMIx namespace of a group. It contains the secret of the job (rule PMIX-19).
 func namespaceOf(m *wire.Prepare) string { return groupNamespace(m, m.Group.Name) }
 
-// groupNamespace returns the PMIx namespace of a group, which may be any group of the job to which m belongs. The
-// group's number follows the @. The part before the @ is the same for all groups, because Open MPI 5.0 hashes that part
-// to 16 bits.
+// groupNamespace returns the PMIx namespace of a group. m may be the Prepare of another group of the same job. A
+// namespace ends with "@" and the group's number. The part before the @ is the same for all groups, because Open MPI
+// 5.0 hashes that part to 16 bits.
 func groupNamespace(m *wire.Prepare, group string) string {
 	return "rs-" + m.PMI.Token + "@" + strconv.Itoa(m.Job.GroupNumber(group))
 }

@@ -125,7 +125,7 @@ func (s *Session) beginLongJob() {
 	}
 }
 
-// completeGroup calls the features' functions that complete the ranks of a group just before it starts. It returns the
+// completeGroup lets the features complete the ranks of a group just before the group starts. It returns the
 // reason of the first feature that refuses the group, or nil.
 func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	for _, starts := range s.Hooks.GroupStarts {
@@ -407,8 +407,8 @@ func (s *Session) FinalizeFault(r *Rank) string {
 	return ""
 }
 
-// passSignal sends a user's signal to a rank's process group. If ProcessOnly is set, it sends the signal only
-// to the rank's own process (rule SIG-6).
+// passSignal sends a user's signal to a rank's process group. If the job's Supervision has ProcessOnly set,
+// it sends the signal only to the rank's own process (rule SIG-6).
 func (s *Session) passSignal(r *Rank, number unix.Signal) {
 	r.noteBarrier()
 	target := -r.Child.PID

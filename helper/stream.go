@@ -16,7 +16,7 @@ import (
 
 /*
 An outputStream carries one output stream of a rank to mpiexec. It sends no more bytes than its credit allows. So a
-rank that writes faster than its reader waits in its own write, and delays no other rank. The path of its bytes, by
+rank that writes too fast waits in its own write(2), and delays no other rank. The path of its bytes, by
 goroutine:
 
 	the rank     write(2) to a pipe

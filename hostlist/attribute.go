@@ -171,8 +171,8 @@ func (a attr) setEnv(m *hostExpr) error {
 	return nil
 }
 
-// readNumber parses word, which is at the bytes [start, end) of the line, as a number from 1 to limit. Error
-// messages call the number noun.
+// readNumber parses word, which is at the bytes [start, end) of the line, as a number from 1 to limit. noun
+// is the name of the number in error messages.
 func (c *cursor) readNumber(start, end int, word, noun string, limit int) (int, error) {
 	switch {
 	case word == "":

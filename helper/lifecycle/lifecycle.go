@@ -79,8 +79,8 @@ type (
 		Group   string
 		Payload any // passed through to the actions
 	}
-	// Claimed is the result of claiming CPUs for a group. It also says if the node's administrator does not
-	// allow the group.
+	// Claimed is the result of claiming CPUs for a group. It also says whether the node's administrator
+	// forbids the group.
 	Claimed struct {
 		Group   string
 		Rules   Rules
@@ -138,8 +138,8 @@ type (
 	RequestStacks struct{}
 	// StacksReported is the event that the stacks of the ranks have been sent.
 	StacksReported struct{}
-	// End is the event that all processes which are left after the time Linger must be ended. If the ending has already
-	// begun, it may shorten the times.
+	// End is the event that processes which are left after the duration Linger must be ended. If the ending has already
+	// begun, End can only shorten its times.
 	End struct{ Linger, Grace time.Duration }
 	// TimerFired is the event that the time of the last SetTimer has passed.
 	TimerFired struct{}
@@ -155,8 +155,8 @@ type (
 type (
 	// Claim is the action to claim the CPUs, GPUs and memory that a group needs.
 	Claim struct{ Prepare }
-	// PrepareGroup is the action to prepare a group of ranks. First is true for the first Prepare of the job
-	// that was accepted.
+	// PrepareGroup is the action to prepare a group of ranks. First is true if no earlier Prepare of the
+	// job was accepted.
 	PrepareGroup struct {
 		Claimed
 		First bool
@@ -499,7 +499,8 @@ func (s *State) rankForked(e Forked) []any {
 }
 
 // takeEarlyEnd handles the end of a rank that was reported before its Forked event. It ignores a child that ended
-// before e.At, because that was another process with the same PID. It returns the actions for the end.
+// before the rank was started (e.At), because that was another process with the same PID. It returns the actions for
+// the end.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {
@@ -523,8 +524,8 @@ func (s *State) forkingEnded() (do []any) {
 }
 
 // checkRanksGone does nothing if a rank runs or is being started. Otherwise it returns UpdateGuard. If
-// processes that ranks have left behind may keep running, it also sets Work to NoProcesses, so that the
-// helper does not wait for them.
+// ranks may leave processes running, it also sets Work to NoProcesses, so that the helper does not wait for
+// these processes.
 func (s *State) checkRanksGone() (do []any) {
 	if s.RankMayLive() {
 		return nil
@@ -567,8 +568,8 @@ func (s *State) wasTerminated(at time.Time) bool {
 }
 
 // rankOutputSent reports the exit of a rank to mpiexec, after all output of the rank has been sent. Failures are
-// reported in the order in which the ranks ended. A rank that fails as a consequence of another rank's failure may have
-// less output to send. It must not appear to have failed first (rule EXIT-2).
+// reported in the order in which the ranks ended. Otherwise a rank that failed because of another rank, and has less
+// output to send, would appear to have failed first (rule EXIT-2).
 func (s *State) rankOutputSent(i int) (do []any) {
 	r := s.ranks[i]
 	r.phase = outputSent
@@ -615,8 +616,8 @@ func (s *State) noProcesses() []any {
 	return []any{AwaitPipesClosed{s.round}}
 }
 
-// reportDrained returns, once, the action that reports that nothing of the job is left on this node. Before
-// that, all exits must have been reported, and no group may be in preparation.
+// reportDrained returns the action that reports that nothing of the job is left on this node. It does so only
+// once, when all exits have been reported and no group is being prepared.
 func (s *State) reportDrained() []any {
 	if s.work != OutputDone || len(s.preparing) > 0 || s.reporting > 0 || s.connection == Disconnected {
 		return nil

@@ -53,9 +53,9 @@ const (
 	sigcont = 18
 )
 
-// passSignal returns the actions that send a user's signal to all running ranks. While stacks are being gathered,
-// SIGQUIT is delayed, because it kills ranks that do not catch it. SIGCONT is ignored while there is a reason to keep
-// the ranks stopped.
+// passSignal returns the actions that send a user's signal to all running ranks. While the ranks' stacks are being
+// gathered, SIGQUIT is delayed, because it kills ranks that do not catch it. SIGCONT is ignored while there is a
+// reason to keep the ranks stopped.
 func (s *State) passSignal(number int) (do []any) {
 	if number == sigcont && len(s.holds) > 0 {
 		return nil

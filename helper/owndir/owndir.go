@@ -22,8 +22,8 @@ var (
 	ErrWritable = errors.New("other users may write to the directory")
 )
 
-// openFlags are the flags to open a directory. Opening a link or any other file fails, and never waits for a device or
-// pipe.
+// openFlags are the flags to open a directory. With them, opening a link or any other file fails, and never waits for
+// a device or pipe.
 const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
 
 // Open opens a directory that belongs to this user and that nobody else may write to. The returned Root stays in that

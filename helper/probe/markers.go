@@ -18,8 +18,8 @@ helper has to find it:
 	n1: /dev/shm/remshell-TAG-MARK1      n2 reports MARK1 and MARK2: so it sees the files of n1
 	n2: /dev/shm/remshell-TAG-MARK2      n1 reports both, too
 
-Only processes whose ranks can share memory see the same directory of shared memory. A helper removes its files when
-it ends. Files of a killed helper are removed an hour later by the next helper of the same user. By then no helper
+Two helpers see the same directory of shared memory only if their ranks can share memory. A helper removes its files
+when it ends. Files of a killed helper are removed an hour later by the next helper of the same user. By then no helper
 looks for them: a file is read soon after it is created, and never again.
 */
 type MarkerFiles []string // paths
@@ -82,7 +82,7 @@ func FindMarkers(tag string, limit int) (marks []string) {
 }
 
 // eachMarker calls do with the tag and mark of each marker file, until do returns false or the deadline has
-// passed. The deadline is needed because any user can create files in that directory.
+// passed. The deadline is needed because any user can create files in markerDir.
 func eachMarker(deadline time.Time, do func(tag, mark string) bool) {
 	dir, err := os.Open(markerDir)
 	if err != nil {

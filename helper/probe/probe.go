@@ -165,8 +165,8 @@ func statusLine(root fs.FS, name string) (string, error) {
 
 // Identity returns a text that is equal for two helpers if and only if their ranks share one machine (rule
 // HOST-8). That means one boot of one kernel, the same PID namespace, the same System V objects and the
-// same /dev/shm. Containers on one machine differ in these and must not count as one node, because shared
-// memory between them would not work.
+// same /dev/shm. Containers that differ in one of these must not count as one node, because shared memory
+// between them would not work.
 func Identity(root fs.FS) string {
 	parts := []string{ReadLine(root, "proc/sys/kernel/random/boot_id")}
 	for _, space := range []string{"pid", "ipc"} {

@@ -48,8 +48,8 @@ func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, used
 	return 0, ""
 }
 
-// These are the units in which files about CPUs give speeds. Each is the power of ten by which a number in such a unit
-// must be divided to get MHz.
+// These are the units of files that contain the speed of a CPU. A number in such a unit is divided by 10 to the power
+// of the constant to get MHz.
 const (
 	wholeMHz = 0
 	kHz      = 3

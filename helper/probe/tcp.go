@@ -75,9 +75,9 @@ func parseProcAddr(text string) (netip.AddrPort, bool) {
 	return netip.AddrPortFrom(a.Unmap(), uint16(p)), ok
 }
 
-// SocketOwner returns the user to whom one end of a connection belongs. table has the form of /proc/net/tcp. known is
-// false unless the connection is established and a process has it open (rule TRUST-25). For a closed connection, the
-// kernel shows uid 0, as if root owned it.
+// SocketOwner returns the user who owns the socket that connects local to remote. table has the form of /proc/net/tcp.
+// known is false unless the connection is established and a process has it open (rule TRUST-25). For a closed
+// connection, the kernel shows uid 0, as if root owned it.
 func SocketOwner(table string, local, remote netip.AddrPort) (uid int, known bool) {
 	const established, uidCell, inodeCell = "01", 7, 9
 	for line := range strings.Lines(table) {

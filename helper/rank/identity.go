@@ -165,9 +165,9 @@ func (id Identity) rankEnv(app []string) []string {
 	return env
 }
 
-// gpuEnv returns the environment app with variables that select the rank's GPUs, if the user has requested
-// GPUs. It removes other GPU variables: those of the node or the launcher name all GPUs, and package cli does
-// not allow the user to set any.
+// gpuEnv returns the environment app. If the user has requested GPUs, it replaces all GPU variables with those
+// that select the rank's GPUs. The node and the launcher set such variables to all GPUs. Package cli does not
+// let the user set any.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)

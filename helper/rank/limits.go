@@ -34,8 +34,8 @@ func clipToHard(soft int64, hard uint64) uint64 {
 	return min(uint64(soft), hard)
 }
 
-// SetInherited sets those limits for the helper itself that ranks must inherit. It calls log for each limit
-// that differs from the node's or cannot be set.
+// SetInherited sets, for the helper itself, the limits that ranks inherit. It calls log for each limit,
+// inherited or not, that exceeds the node's hard limit.
 func (l SoftLimits) SetInherited(log func(string)) {
 	for _, soft := range l {
 		var own unix.Rlimit

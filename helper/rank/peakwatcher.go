@@ -14,10 +14,10 @@ import (
 /*
 A PeakWatcher records the peak memory of ranks that use less than the helper.
 
-The largest resident set that wait4(2) reports for a rank includes the helper's. Memory that a child shares with the
-helper until its exec counts as the child's (setmax_mm_hiwater_rss in the kernel's exec). A larger value is the rank's
-own. A smaller one can only be read in /proc while the rank runs. So, if usage is sampled, small ranks are read soon
-after their start and then less and less often:
+The largest resident set that wait4(2) reports for a rank is at least the helper's. Memory that a child shares with the
+helper until its exec counts as the child's (setmax_mm_hiwater_rss in the kernel's exec). A smaller peak can only be
+read in /proc while the rank runs. So, if usage is sampled, small ranks are read soon after their start and then less
+and less often:
 
 	fork, exec --> read --0.25ms--> read --0.5ms--> read -- ... --1s--> read    until it is larger
 */

@@ -35,8 +35,8 @@ func (p *PMIx) Oversubscribed() bool { return p.RanksPerCPU > 1 }
 // TimerSlack returns the timer slack of the group's ranks.
 func (p *PMIx) TimerSlack() time.Duration { return TimerSlackFor(p.RanksPerCPU) }
 
-// AppEnv returns the environment app of an app context with the PMI settings that its ranks have in common.
-// Settings of the user take precedence, except those that would break PMI (rule PMIX-7).
+// AppEnv returns app, the environment of an app context, together with the PMI settings that all its ranks
+// share. Settings of the user take precedence, except those that would break PMI (rule PMIX-7).
 func (id Identity) AppEnv(app, argv []string, dir string) []string {
 	v := &envBuilder{values: make(map[string]string, len(app))}
 	for _, assignment := range app {

@@ -13,8 +13,8 @@ import (
 // begun, and the second is the end of file (termios(3), VEOF).
 const EndOfInput = "\x04\x04"
 
-// openTerminal opens a pseudo-terminal for a rank. The rank's three standard streams are its slave end; the helper
-// reads and writes the master. The helper's end of stderr is a pipe without a writer.
+// openTerminal opens a pseudo-terminal for a rank. The slave end becomes the rank's three standard streams. The
+// helper reads and writes the master. The helper's end of stderr is a pipe without a writer.
 func (p *Pipes) openTerminal(stdin bool, size unix.Winsize) error {
 	master, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {

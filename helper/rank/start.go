@@ -1,8 +1,8 @@
 //go:build linux
 
 /*
-Package rank starts one process of a parallel program: bound to its CPUs and memory, with its
-streams, limits and environment. The package knows nothing about the job and other processes.
+Package rank starts one process of a parallel program with its CPUs, memory, streams, limits and
+environment. The package knows nothing about the job and other processes.
 
 	FindProgram, CheckWorkingDir   the program and its directory
 	AppEnv, Identity               its environment
@@ -10,7 +10,7 @@ streams, limits and environment. The package knows nothing about the job and oth
 	SoftLimits                     mpiexec's soft limits, set while it is forked
 	KernelLimits                   the job's limits, set before the program runs
 	TimerSlackFor                  timer slack for ranks that share CPUs
-	Command.Start    -->  Process: its PID and our ends of its streams
+	Command.Start    -->  Process: its PID and the helper's ends of its streams
 	PipeReader                     reads its output, up to its exit
 	PeakWatcher                    its largest memory
 */
@@ -119,10 +119,9 @@ func (c *Command) openStreams() (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openTerminal(c.Stdin, c.WindowSize) })
 }
 
-// forkExec forks and executes on the calling thread. files are the descriptors for stdin, stdout, stderr and
-// PMI. The process leads a session or a process group of its own (rule SIG-6), and receives DeathSignal when
-// this thread ends. Package os/exec is not used, because it opens a pidfd and starts goroutines for each
-// process.
+// forkExec forks on the calling thread, and executes the command. files are the descriptors for stdin, stdout, stderr
+// and PMI. The process leads a session or a process group of its own (rule SIG-6), and receives DeathSignal when this
+// thread ends. Package os/exec is not used, because it opens a pidfd and starts goroutines for each process.
 func (c *Command) forkExec(env []string, files [4]int) (pid int, err error) {
 	attr := &syscall.ProcAttr{Dir: c.Dir, Env: env, Sys: &syscall.SysProcAttr{
 		Setpgid:   !c.LeadSession && !c.Terminal,

@@ -39,11 +39,11 @@ in the entry (14).
 	                  |
 	                  main: looks at its arguments, and at CurrentRole
 
-The entry decides nothing else, and its only state is the variables below. Go code in the same process ends the
-processes that a killed helper has left, so that no file has to be found and executed for that. Another variable says
-whether the standard output of this process was closed at the start, which Go's runtime hides by opening /dev/null. If a
-system call fails before there is a helper, part is 0, and Go code does all the work and reports the failure. The same
-is true for a guard that cannot wait.
+The entry decides nothing else, and its only state is the variables below. The variable part is the Role of this
+process. Go code in the same process ends the processes that a killed helper has left, so that no file has to be found
+and executed for that. The variable stdout says whether the standard output of this process was closed at the start,
+which Go's runtime hides by opening /dev/null. If a system call fails before there is a helper, part is 0, and Go code
+does all the work and reports the failure. The same is true for a guard that cannot wait.
 
 Signals are blocked at first, so that no signal ends a process that is about to become a reaper. Then they are
 ignored, which drops pending signals, because Go's runtime unblocks some signals, such as SIGQUIT, before it

@@ -12,7 +12,7 @@ import (
 )
 
 // A Pipeline sends requests to mpiexec and passes each reply, of type Rep, to the caller. Only a limited
-// number of requests is sent without having been answered; further requests are queued. IDs ascend in the
+// number of requests wait for replies at a time; further requests are queued. IDs ascend in the
 // order in which requests are sent.
 type Pipeline[Rep any] struct {
 	maxInFlight int
@@ -31,8 +31,8 @@ type queuedRequest[Rep any] struct {
 	onReply func(Rep, error)
 }
 
-// NewPipeline returns a Pipeline. send sends a message to mpiexec. At most maxInFlight requests are sent
-// without having been answered.
+// NewPipeline returns a Pipeline. send sends a message to mpiexec. At most maxInFlight requests wait for
+// replies at a time.
 func NewPipeline[Rep any](maxInFlight int, send func(wire.Message) error) *Pipeline[Rep] {
 	return &Pipeline[Rep]{maxInFlight: maxInFlight, send: send}
 }

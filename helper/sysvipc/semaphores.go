@@ -24,8 +24,8 @@ type semSet struct {
 func (s semSet) lastUsed() int64 { return max(s.operated, s.changed) }
 
 // madeMeanwhile returns the semaphore sets that processes of a user have created since the job began. Sets that existed
-// before are recognized by their IDs. Their times of change are not used, because they change when a process sets
-// values. The kernel reuses an ID only after 2^16 others.
+// before are recognized by their IDs. The time of the last change is not enough, because setting a value changes it,
+// too. The kernel reuses an ID only after 2^16 others.
 func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	for _, s := range all {
 		if s.cuid == uid && s.changed >= b.jobStart.Unix() && !b.setsBefore[s.id] {

@@ -185,8 +185,8 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns files that the job has left behind (rule PD-19). These are files that processes of the job held
-// during a scan. They also include files that were created while a rank ran and whose names contain the rank's PID.
+// leftFiles returns files that the job has left behind (rule PD-19). Each was held by a process of the job during a
+// scan, or was created while a rank ran and has the rank's PID in its name.
 // leftFiles does not check whether a process still holds these files.
 func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) {
 	if b.incomplete {
