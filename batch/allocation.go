@@ -150,15 +150,15 @@ func (s *System) refuseCopies(w Inputs) error {
 	}
 }
 
-// noGroups returns an error for --het-group if the hosts come from source, which has no groups. source is a batch
-// system or an option.
+// noGroups returns the error for --het-group with a source of hosts that has no groups. source is the title of a
+// batch system, or an option.
 func noGroups(source string) error {
 	owners := GroupOwners("and")
 	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", owners, source), Remedy: "leave out --het-group"}
 }
 
-// otherSystem returns the name of another batch system if mpiexec also runs in a job of that system, and that job's
-// hosts differ from the hosts in a (rule RM-3). Otherwise it returns "".
+// otherSystem returns the name of another batch system in whose job mpiexec also runs, if that job has other hosts
+// than allocation a (rule RM-3). Otherwise it returns "".
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""

@@ -2,7 +2,7 @@ package batch
 
 import "remshell/usererr"
 
-// alps describes Cray's ALPS. ALPS lists no hosts. It runs inside another batch system that does, and that system
+// alps describes Cray's ALPS. ALPS itself lists no hosts. It runs inside another batch system, which lists them and
 // comes earlier in Systems (rule RM-1).
 var alps = System{
 	Name: "alps", Title: "ALPS",

@@ -3,9 +3,10 @@ Package batch describes the batch systems in whose jobs mpiexec can run (rm-inte
 one row, a System, in a file of its own. Systems lists all rows. No other package names a batch system.
 
 	environment --Inside--> System --Read--> Allocation: the hosts of the job
-	                          |              '---> an error: why it must not be used
+	                          |              '---> or an error if mpiexec must not use them
 	                          |
-	                          '--> Starter: how package transport starts helpers there, or Attach
+	                          '--> Starter: starts helpers there for package transport,
+	                               or Attach: adds helpers started by ssh to the job
 
 The functions of a row do no I/O themselves: they get the environment, a function that opens files, and a function
 that runs programs of the batch system. Code that several rows use is in names.go (host lists, counts)
@@ -131,8 +132,8 @@ func JobName(system, job string) string {
 	return Title(system) + " job " + job
 }
 
-// ByProduct returns the batch system that lists word among its Products, and the product's name as its makers spell
-// it. It ignores case and returns nil if no system lists word.
+// ByProduct finds the batch system that has word among its Products, ignoring case. product is the product's name as
+// its makers spell it. If no system has this product, s is nil.
 func ByProduct(word string) (s *System, product string) {
 	for _, s := range Systems {
 		for _, product := range s.Products {
@@ -144,8 +145,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns the titles of the systems whose jobs can have groups (--het-group), in the form "Slurm's". If
-// there are several titles, it joins them with conjunction.
+// GroupOwners returns the titles of the systems whose jobs can have groups (--het-group). If conjunction is "and",
+// the result has the form "A's and B's".
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {

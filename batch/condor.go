@@ -92,9 +92,9 @@ func condorRequest(w Inputs) int {
 	return min(asked["requestcpus"], maxCount)
 }
 
-// ad reads numeric attributes from a ClassAd, which is a description that HTCondor writes into a file for the job. The
-// environment variable named variable contains the name of the file. If variable is not set, the file is called name,
-// in the job's directory.
+// ad reads numeric attributes from a ClassAd, which is a description that HTCondor writes into a file for the job.
+// variable is the environment variable that contains the path of the file. If it is not set, ad reads the file called
+// name in the job's directory.
 func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
@@ -120,8 +120,8 @@ type contact struct {
 	line            int
 }
 
-// condorContact returns the hosts in the contact file. sshd.sh appends lines to that file each time the job starts,
-// and only the lines of the newest start are used.
+// condorContact returns the hosts in HTCondor's contact file. HTCondor's script sshd.sh appends lines to that file
+// each time the job starts. condorContact uses only the lines of the newest start.
 func condorContact(w Inputs, nodes int) (Allocation, error) {
 	folder := w.value("_CONDOR_SCRATCH_DIR")
 	a := Allocation{Source: "contact"}

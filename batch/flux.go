@@ -14,7 +14,8 @@ import (
 
 // flux describes Flux. A Flux program queries the broker for the hosts of the job (rm-integration.md 2.5).
 //
-// The Flux broker on each host other than this one starts a helper there (from Flux's manuals; never tried live):
+// The Flux broker on each host other than this one starts a helper there. This follows Flux's manuals; nobody has tried
+// it yet:
 //
 //	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                 here: below the broker or the shell of the script
@@ -81,8 +82,8 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// resources holds the part of R that mpiexec needs. R is Flux's description of a job's resources in JSON (RFC 20,
-// version 1).
+// resources holds the data that mpiexec needs from R, which is Flux's description of a job's resources in JSON (RFC
+// 20, version 1).
 type resources struct {
 	Version   int `json:"version"`
 	Execution struct {

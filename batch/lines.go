@@ -31,8 +31,8 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// pieces holds strings about hosts, by the index of the host. The strings of a host are joined only once, at the end,
-// so that time and memory for a long file stay linear.
+// pieces maps the index of a host to strings about the host. The strings are joined only once, at the end, so that a
+// long file takes only linear time and memory.
 type pieces map[int][]string
 
 // add adds a string about host i. It ignores an empty string.

@@ -11,7 +11,8 @@ import (
 // lsf describes LSF. LSF lists the hosts of a job in a file or a variable. mpiexec uses the first of four variables
 // that is set (rm-integration.md 2.3).
 //
-// mpiexec starts a task of the LSF job on each host other than this one (from LSF's manuals; never tried live):
+// mpiexec starts a task of the LSF job on each host other than this one. This follows LSF's manuals; nobody has tried
+// it yet:
 //
 //	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                here: below the res of the script

@@ -253,8 +253,8 @@ func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }
 
-// countWarnings returns a warning if the number in a variable differs from slots, which is the number of slots in the
-// host list from source. Otherwise it returns nil.
+// countWarnings returns a warning if the number in a variable differs from slots, the number of slots in the host
+// list. Otherwise it returns nil. source says where the host list comes from.
 func (w Inputs) countWarnings(variable, source string, slots int) []string {
 	if n := w.count(variable); n > 0 && n != slots {
 		return []string{fmt.Sprintf("warning: %s is %d but %s lists %s; using %d", variable, n, source, text.Count(slots, "slot"), slots)}

@@ -21,9 +21,9 @@ import (
 //	 '- helper --- ranks                  here: below the script's shell
 //
 // With -launcher pbs_attach, mpiexec connects to hosts by ssh, and the shell on the host adds its session to the
-// job (from OpenPBS's manuals):
+// job (according to OpenPBS's manuals):
 //
-//	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all of that session
+//	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all in this session
 var pbs = System{
 	Name: "pbs", Title: "PBS", Within: "start mpiexec in a script that qsub runs",
 	Products: []string{"Torque", "OpenPBS", "PBSPro"},
@@ -78,8 +78,8 @@ func pbsLine(stderr string) string {
 // maxPBSConf is the maximum number of bytes that are read from /etc/pbs.conf.
 const maxPBSConf = 64 << 10
 
-// pbsFolders returns a list with the folder of PBS's programs. The parent of this folder is the value of PBS_EXEC, from
-// the environment or from a line NAME=VALUE in /etc/pbs.conf. If PBS_EXEC is not set, pbsFolders returns nil.
+// pbsFolders returns the directory of PBS's programs, as a list. It is a subdirectory of PBS_EXEC. This variable
+// comes from the environment or from a line NAME=VALUE in /etc/pbs.conf. If it is not set, pbsFolders returns nil.
 func pbsFolders(w Inputs) []string {
 	above := w.value("PBS_EXEC")
 	if above == "" && w.Open != nil {

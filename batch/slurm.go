@@ -109,8 +109,8 @@ func slurmCopies(w Inputs) (starter string) {
 	return fmt.Sprintf("srun -n %d", n)
 }
 
-// slurmHosts returns the hosts of the Slurm step, of the selected groups of the heterogeneous job, or of the job in
-// which mpiexec runs.
+// slurmHosts returns the hosts of the Slurm step in which mpiexec runs. Outside a step, under srun --pty, or if
+// options request it, slurmHosts returns the hosts of the whole job or of selected groups of a heterogeneous job.
 func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
 	groups, _ := number(size)

@@ -33,8 +33,8 @@ func (c *invocation) useAttach(s request.Starter) {
 	c.logUntried(by, s.System)
 }
 
-// attach returns a copy of self that makes a node's shell join the batch job before it starts the helper. If
-// a is nil, it returns self.
+// attach returns a variant of the helper binary self: with it, a node's shell joins the batch job before the shell
+// starts the helper. If a is nil, attach returns self.
 func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
 		return self
@@ -46,8 +46,8 @@ func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	})
 }
 
-// warning returns a warning that lists the nodes of a plan on which the shell has not joined the batch job. It returns
-// "" if all shells have joined.
+// warning returns a warning that lists those of the given nodes whose shell has not joined the batch job. If all
+// shells have joined, it returns "".
 func (a *attacher) warning(nodes []job.NodePlan) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -44,8 +44,7 @@ func printAprunCompletion(words []string, sys System) error {
 	return err
 }
 
-// hostNames returns the hosts that the user's ssh_config and known_hosts files name, and localhost, in sorted
-// order.
+// hostNames returns localhost and the hosts that ssh_config and known_hosts files name, in sorted order.
 func hostNames(sys System) []string {
 	user := sshUser(sys, ownAccount(sys))
 	names := []string{"localhost"}

@@ -38,9 +38,9 @@ var _ node.HelperDialer = (*hostDialer)(nil)
 // host. Such a function returns false if there is no such server.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the transports for the hosts of a command line. starter, if not nil, returns the transport that
-// uses the batch system's starter; its second argument contains other transports to fall back on. If guard is not nil,
-// this machine is the only node, and no other transport is prepared, because that would take time.
+// newDialer chooses the transports for the hosts of a command line. A guard that is not nil means that this machine
+// is the only node. Then newDialer saves the time for preparing other transports. starter, if not nil, returns the
+// transport that uses the batch system's starter; its second argument contains other transports to fall back on.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {
@@ -128,7 +128,7 @@ func (w *inProcess) Dial(ctx context.Context, hosts []transport.Host) <-chan tra
 	})
 }
 
-// Route returns the route to this machine, which is the same for a helper in this process and for a
+// Route returns the route to this machine. It is the same for a helper in this process as for a helper that is a
 // child.
 func (w *inProcess) Route(transport.Host) (string, error) { return transport.RouteLocal, nil }
 

@@ -100,8 +100,8 @@ func (c *invocation) nextCommand(failed bool) string {
 	return nextCommandFor(c.args, line, failed)
 }
 
-// nextCommandFor returns the command line that a user should run after reading the report for args. If failed is true,
-// it is the same command line. Otherwise it is the command line without --doctor, with --selftest added if it names no
+// nextCommandFor returns the command line that the report of --doctor suggests next. args are the current arguments.
+// If failed is true, the command line stays the same. Otherwise it loses --doctor, and gets --selftest if it names no
 // program.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {

@@ -63,8 +63,8 @@ func isWorldWritable(name string, links int) bool {
 // 10,000 nodes is much smaller.
 const maxTextFile = 128 << 20
 
-// A userFiles opens files that the user names. It checks the owner of a file after opening it. If it checked the name
-// first, the name could refer to a different file by the time it is opened.
+// A userFiles opens files that the user names. It checks the owner of a file after opening it. If it checked the
+// owner before, the file could be replaced between the check and the opening.
 type userFiles struct {
 	in        io.Reader        // standard input, named "-"
 	environ   []string         // HOME is where copyAdvice puts a copy

@@ -143,10 +143,10 @@ func selfTestRank() error {
 	return selftest.Run(os.Getenv, os.NewFile(uintptr(fd), "PMI_FD"), os.Stdin, os.Stdout, signals)
 }
 
-// dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package dialback). If it
-// cannot connect, it writes the reason to its output, as the delivery script does. It returns nil without an error if
-// the helper must use its standard streams instead. When the input ends, the starter's job step has ended, and dialBack
-// closes the connection after byeTimeout.
+// dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package dialback). If
+// it cannot connect, it writes the reason to its output, as the delivery script does. It returns nil without an error
+// if the helper must use its standard streams instead. The end of the input means that the starter's job step has
+// ended. The connection is closed byeTimeout later.
 func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
 	token, err := dialback.ReadJoinToken(s.in)

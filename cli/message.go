@@ -105,8 +105,8 @@ func (s messagePrinter) printLine(text string) {
 	s.printMessage(message{messageKind: messageKindOf(text), text: format.EscapeSentence(text)})
 }
 
-// printFailure prints a failure of the job or of a rank. lines[0] is the failure, and the other lines are details. It
-// changes lines.
+// printFailure prints a failure of the job or of a rank. lines[0] is the failure, and the other lines are details.
+// printFailure escapes the elements of lines in place.
 func (s messagePrinter) printFailure(lines []string) {
 	for i, line := range lines {
 		lines[i] = format.EscapeSentence(line)

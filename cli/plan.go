@@ -31,8 +31,8 @@ func planFromState(line option.Line, sys System) error {
 	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// planOffline plans a job without connecting to other hosts (--no-probe). It uses the information about the hosts in
-// files and options.
+// planOffline plans a job without connecting to other hosts (--no-probe). What it knows about them comes from files
+// and options.
 func (c *invocation) planOffline() error {
 	local := func() (p job.Probe, attrs job.Attributes, err error) {
 		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {
@@ -156,8 +156,8 @@ func pmiOffers(o simulate.Outcome, environ []string) (lines []string) {
 	return lines
 }
 
-// printPlan prints a plan as text or as one JSON object, which can contain an error. With JSON, the tables of
-// --display go to the other output stream.
+// printPlan prints a plan as text or as one JSON object, which can contain an error. If it prints JSON to standard
+// output, it prints the tables of --display to standard error.
 func printPlan(line option.Line, sys System, o simulate.Outcome, route func(job.NodeDef) string) error {
 	v := jobViewOf(o, sys.Environ, route)
 	shown := wantedDisplays(line.Job).formatAll(v)

@@ -48,8 +48,7 @@ func (c *invocation) startRecord() (ended func(job.Result, error), err error) {
 	return r.writeFinal, nil
 }
 
-// addToRecord adds data that the result does not contain to the record of the run: usage, batch job, job ID,
-// times and plan.
+// addToRecord adds usage, batch job, job ID, times and plan to the record of a run.
 func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 	run.AddUsage(result, r.invocation.req.ResourceLimits)
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan

@@ -121,9 +121,9 @@ func isReaderGone(err error) bool {
 	return errors.As(err, &failed) && failed.Path == os.Stdout.Name() && failed.Err == syscall.EPIPE
 }
 
-// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). If err is nil, this is
-// code, the exit code of the ranks or of a request such as --ps. Some errors have an exit code of their own. For all
-// others it is errorCode, or 125 if errorCode is 0.
+// exitCode returns the exit code of mpiexec, for the shell, --report and --json (rule TRUST-33). If err is nil, it
+// returns the argument code, which comes from the ranks or from a request such as --ps. Some errors have an exit code
+// of their own. For all others, exitCode returns errorCode, or 125 if errorCode is 0.
 func exitCode(code int, err error, errorCode int) int {
 	var cancelled *reserve.SignalError
 	switch {
@@ -140,9 +140,9 @@ func exitCode(code int, err error, errorCode int) int {
 	return job.InternalErrorCode(errorCode)
 }
 
-// parseOwnErrorCode returns the exit code of mpiexec's own failures. It is the number in text, the value of
-// MPIEXEC_ERROR_CODE, or 125 if text is empty. By setting the variable, scripts can tell failures of mpiexec
-// from failures of a program.
+// parseOwnErrorCode returns the exit code of mpiexec's own failures. text is the value of MPIEXEC_ERROR_CODE. If it
+// is empty, the exit code is 125. By setting the variable, scripts can tell failures of mpiexec from failures of a
+// program.
 func parseOwnErrorCode(text string) (int, error) {
 	if text == "" {
 		return job.ExitInternal, nil

@@ -4,7 +4,7 @@ see only options of mpiexec.
 
 	-n 8 -d 2 -N 4 a  --Translate-->  --sort none --no-share-hosts -n 8 --depth 2 --shape 4 -membind local a
 
-Each letter is a row of a table, from which --help is also generated. Only Env.Read reads files.
+Each option letter has a row in a table, from which --help is also generated. Only Env.Read reads files.
 */
 package aprun
 

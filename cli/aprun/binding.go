@@ -26,8 +26,8 @@ const (
 // unboundSet is the item of a -cc list that leaves a rank unbound.
 const unboundSet = "x"
 
-// Binding translates a value of -cc to a value of --bind-to. It does not handle the keywords cpu and depth. depth is
-// the number of CPUs of each rank.
+// Binding translates a value of -cc to a value of --bind-to. It does not handle the keywords "cpu" and "depth". The
+// argument depth is the number of CPUs of each rank.
 func Binding(spec string, depth int) (string, error) {
 	switch spec {
 	case "numa_node":
@@ -50,9 +50,9 @@ func Binding(spec string, depth int) (string, error) {
 	return "user:" + strings.Join(sets, ","), nil
 }
 
-// Masks returns the different CPU masks in the value of -cc, each in ascending order. The rank with number i on its
-// node uses mask i modulo the number of masks. An empty mask means that the rank is not bound. If the list contains
-// only one set, its CPUs are divided among the ranks, depth CPUs for each rank.
+// Masks returns the CPU masks in list, a value of -cc. Each mask is sorted. Several sets, separated by ":", are one
+// mask each; a single set is divided into masks of depth CPUs. The rank with number i on its node uses mask i modulo
+// the number of masks. An empty mask means that the rank is not bound.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Complete returns the words that may replace the last word of an aprun command line. words is the command line up to
-// the cursor. kind is an option.CompletionKind. For "words", candidates contains options with their help. For "files"
-// and "program", the shell completes names of files and programs. For "arguments", it completes an argument of the
-// program at index argsIndex.
+// Complete completes the last word of an aprun command line. words is the command line up to the cursor. kind, an
+// option.CompletionKind, says what the last word can be. For "words", candidates contains options with their help.
+// For "files" and "program", the shell completes names of files and programs. For "arguments", the program is at
+// index argsIndex, and the shell completes an argument of the program.
 func Complete(words []string) (kind string, argsIndex int, candidates [][2]string) {
 	last := len(words) - 1
 	for i := 0; i < last; i++ {

@@ -97,8 +97,8 @@ func (j JobOptions) BatchOption() (all BatchOption) {
 	return all
 }
 
-// BatchOption returns the --batch-option of the job. Outside a batch job it ignores values from variables and
-// the configuration, because a user's profile sets these even when there is no batch job.
+// BatchOption returns the --batch-option of the job. Outside a batch job it ignores values from variables and the
+// configuration, because users set these once for all their jobs.
 func (l Line) BatchOption(inBatchJob bool) BatchOption {
 	if g, given := l.Origin("batch-option"); given && g.precedence >= fromEnvironment && !inBatchJob {
 		return BatchOption{}

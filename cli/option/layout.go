@@ -174,8 +174,8 @@ func (s *layoutMerger) mergeWidth() {
 	}
 }
 
-// checkGPUOptions reports an error if the command line sets the GPUs of ranks both by an option and by a
-// variable for the ranks, because only one of them would have an effect. Variables in mpiexec's own
+// checkGPUOptions reports an error if the command line sets the GPUs of ranks by --gpus-per-proc and also by a
+// variable in an option such as -genv, because only one of them would have an effect. Variables in mpiexec's own
 // environment cause no error: they limit all ranks, or are meant for another host.
 func (s *layoutMerger) checkGPUOptions() {
 	for _, app := range s.line.Apps {

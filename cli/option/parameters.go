@@ -105,9 +105,9 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter translates an --mca option of Open MPI. A parameter of the MPI library is returned unchanged. A
-// parameter of the launcher is replaced by mpiexec's option with the same meaning; ok is false if mpiexec has no such
-// option. note is a warning, or empty. Other options are returned unchanged.
+// translateParameter translates an --mca option of Open MPI. It returns other options, and parameters of the MPI
+// library, unchanged. It replaces a parameter of the launcher by mpiexec's option with the same meaning; ok is false
+// if mpiexec has no such option. note is a warning, or empty.
 func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""

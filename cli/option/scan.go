@@ -190,8 +190,8 @@ func (s *scanner) scanOption() {
 	}
 }
 
-// scanValue reads the value of an option. The value may be implied by the option's name, attached to the
-// option, or the next word.
+// scanValue reads the value of an option. The value is implied by the option's name, attached to the option, or given
+// by the next word.
 func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached bool) {
 	switch {
 	case attached && (m.Preset || m.valueForm == "none"):
@@ -241,8 +241,8 @@ func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	s.keepOption(g)
 }
 
-// nextValue returns the next word as the value of an option. It returns false if that word is an option, unless the
-// option's values are arguments of other programs.
+// nextValue returns the next word as the value of option m. It returns false if there is no next word. It also
+// returns false if that word is itself an option, unless the valueForm of m is "any".
 func (s *scanner) nextValue(m namedOption, name string) (string, bool) {
 	form := fmt.Sprintf("write %s %s", name, m.Arg)
 	if m.takesNumber() {
@@ -303,8 +303,8 @@ func (s *scanner) addError(text, remedy string) {
 	s.errs = append(s.errs, &usererr.Error{Text: text, Remedy: remedy})
 }
 
-// scanHelp reads "-help", "-help -OPTION" or "-help=OPTION" (rule DIAG-10). If the word after -help names an option or
-// is a word to search for, it is the topic of the help.
+// scanHelp reads "-help", "-help -OPTION" or "-help=OPTION" (rule DIAG-10). The word after -help is the topic of the
+// help if it is an option or a heading, or if help texts can be searched for it.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")

@@ -9,8 +9,8 @@ import (
 )
 
 // An AccountingRecord is the record of a job in the accounting file of a cluster, one line of JSON (accounting_file,
-// rule RM-53). It does not contain arguments of programs, because users who may not see the processes may still read
-// the file.
+// rule RM-53). It does not contain arguments of programs, because the file may be readable for users who cannot see
+// the processes.
 type AccountingRecord struct {
 	Version  int        `json:"version"`
 	Job      job.ID     `json:"job"`

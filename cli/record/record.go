@@ -42,8 +42,8 @@ type Run struct {
 	Attempts []Attempt       `json:"attempts,omitempty"` // with --restart; the other fields describe the last attempt
 }
 
-// A GangUsage contains how many seconds a job's ranks ran and were stopped while it took turns with other jobs, and how
-// often they were stopped.
+// A GangUsage describes a job that took turns with other jobs: for how many seconds its ranks ran, for how many
+// seconds they were stopped, and how often.
 type GangUsage struct {
 	Ran      float64 `json:"ran"`
 	Stopped  float64 `json:"stopped"`

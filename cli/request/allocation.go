@@ -212,8 +212,8 @@ func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	return line
 }
 
-// allocatedHosts returns the hosts of the allocation in order, or nil if there is no allocation. If the
-// allocation does not count tasks, each host has as many slots as CPUs.
+// allocatedHosts returns the hosts of the allocation in order, or nil if there is no allocation. If the allocation
+// does not count tasks, Slots is 0 in each host entry.
 func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	if w.Allocation == nil {
 		return nil

@@ -187,8 +187,8 @@ func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork
 	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Matches(cmp.Or(def.Address, def.Host))
 }
 
-// nodesOfEntries returns the nodes that the host entries in choice name. entries contains, for each host entry, the
-// index of its node in nodes.
+// nodesOfEntries returns the nodes of choice.Entries, and each node only once. The result entries contains, for each
+// host entry, the index of its node in nodes.
 func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, entries []int) {
 	at := make(map[int]int)
 	for _, entry := range choice.Entries {

@@ -22,9 +22,9 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 	}
 }
 
-// baseEnv returns the part of the ranks' environment that comes from mpiexec's environment, and separately
-// the variables of -genv and --export (cli.md section 8, (2) and (3)). Variables of a host entry override
-// those from mpiexec's environment, and the variables of -genv and --export override those of a host entry.
+// baseEnv returns the part of the ranks' environment that comes from mpiexec's environment (env), and the variables
+// of -genv and --export (given; cli.md section 8, (2) and (3)). They are separate because the variables of a host
+// entry override those in env, but not those in given.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
 		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "use only one of them"}
@@ -77,8 +77,8 @@ func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	return env, err
 }
 
-// mcaAssignments returns assignments of the environment variables in which Open MPI reads these parameters
-// (rule PMIX-14).
+// mcaAssignments returns assignments of the environment variables in which Open MPI looks for the parameters in list
+// (rule PMIX-14). The variables' names begin with prefix.
 func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string) {
 	for _, p := range list {
 		assignments = append(assignments, prefix+p.Name+"="+p.Value)
