@@ -114,7 +114,7 @@ func ownAccount(sys System) nsswitch.Account {
 	return nsswitch.LookupAccount(context.Background(), directoryTime, syscall.Getuid())
 }
 
-// accountInFile returns the account of the current user from /etc/passwd. It is empty if the file does not
+// accountInFile returns the account of the current user from /etc/passwd, or an empty account if the file does not
 // contain it.
 func accountInFile(sys System) nsswitch.Account {
 	text, _ := fs.ReadFile(sys.FS, "etc/passwd")

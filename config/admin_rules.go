@@ -128,8 +128,8 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs returns limit, or the smallest number of ranks that a file allows, if this is smaller. A negative
-// number means that there is no limit.
+// SmallerMaxProcs returns the smallest of limit and the maximum numbers of ranks that the files set. A negative number
+// means that there is no limit.
 func (s RuleSet) SmallerMaxProcs(limit int) int {
 	for _, r := range s {
 		if r.MaxProcs != nil && (limit < 0 || *r.MaxProcs < limit) {

@@ -232,8 +232,8 @@ func plainTypeError(text string) string {
 	return fmt.Sprintf("%s cannot be a TOML %s; write %s", key, kind, wanted)
 }
 
-// unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says in which part of the
-// file the key belongs.
+// unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says to which part of the file
+// the key belongs.
 func (r *reader) unknownKeyText(line int, path []string) {
 	key := path[len(path)-1]
 	known, others, place := globalKeys, nodeKeys, "this key is allowed only below a [[node]]"

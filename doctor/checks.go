@@ -15,8 +15,8 @@ import (
 	"remshell/text"
 )
 
-// --doctor prints a warning for values above a max or below a min of these. The min values are higher than what MPICH
-// and Open MPI need on a node of ordinary size.
+// --doctor warns about a value that is above one of the max constants or below one of the min constants. The min
+// constants are higher than what MPICH and Open MPI need on a node of ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
 	maxShellTime    = 3 * time.Second

@@ -15,8 +15,8 @@ import (
 )
 
 // Text returns the report for people: the hosts, then the findings, then a summary. Hosts with the same description
-// share a line. Lines are wrapped at width characters, except for the command to type next. If width is 0, lines
-// are not wrapped.
+// share a line. Lines are wrapped at width characters, except for the command that the user can type next. If width is
+// 0, lines are not wrapped.
 func (r Report) Text(width int) string {
 	var b strings.Builder
 	line := func(indent int, line string) {

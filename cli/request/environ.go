@@ -138,8 +138,7 @@ func assignVars(env *job.Env, environ []string, optionName string, vars []option
 // addShareVariables adds variables that tell ranks about their CPUs (placement.md 7.6). If countGiven is true, the
 // user has set the number of CPUs, and addShareVariables adds variables with that number. If ranks may share CPUs, it
 // adds PSP_SCHED_YIELD, so that a rank that waits yields its CPU. It does not replace variables that the user or a
-// host entry sets. foreign is the assignment that the batch system has made and not the user, so addShareVariables
-// may replace it.
+// host entry sets. It may replace the assignment foreign, which comes from the batch system and not from the user.
 func addShareVariables(req *job.Request, app *job.App, countGiven bool, foreign string) {
 	setDefault := func(name, value string) {
 		set := func(assignment string) bool {

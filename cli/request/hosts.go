@@ -73,8 +73,8 @@ func (w Inputs) appHosts(s option.AppContext, open func(string) (io.ReadCloser, 
 	return hostlist.Filter(file, list)
 }
 
-// checkTrustedEntries returns an error for entries of a host file that set programs or variables if another
-// user can write the file (rule TRUST-27).
+// checkTrustedEntries returns an error if entries of a host file set programs or variables, and another user can write
+// the file (rule TRUST-27).
 func (w Inputs) checkTrustedEntries(entries []hostlist.Entry) error {
 	trusted := make(map[string]bool) // trusted files
 	for _, e := range entries {

@@ -195,9 +195,9 @@ func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login
 	}
 }
 
-// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user names
-// only some of these hosts. It returns nil if there are none or they cannot be read, and always inside a rank
-// (rule RM-2).
+// sshAllocation returns the hosts on which SSH servers were started for the batch job, even if the user names only
+// some of these hosts. It returns nil if there are no such hosts, if they cannot be read, or if mpiexec runs inside a
+// rank (rule RM-2).
 func (w Inputs) sshAllocation(rmk string) *batch.Allocation {
 	given := w.Allocation
 	if given == nil {

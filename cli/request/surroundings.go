@@ -9,9 +9,9 @@ import (
 )
 
 // addSurroundings adds the nodes of the cluster that the host list does not name, if they matter (which-hosts.md 10,
-// 11). For a job on nodes with consecutive IDs, all nodes of the cluster matter. They also matter if the width of a
-// gate is set automatically, because it depends on the CPUs of all nodes. Added nodes have no host entry. All nodes
-// then get the IDs of the cluster file, so that their order does not depend on how they were named.
+// 11). For a job on nodes with consecutive IDs, all nodes of the cluster matter. They also matter if a region has a
+// gate of width auto, because the width then depends on the CPUs of all nodes. Added nodes have no host entry. All
+// nodes then get the IDs of the cluster file, so that their order does not depend on how they were named.
 func (w Inputs) addSurroundings(req *job.Request) {
 	if w.Cluster == nil || req.FixedPlacements != nil || req.Contiguous == "" && !slices.ContainsFunc(req.Regions, func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth

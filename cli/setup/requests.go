@@ -18,8 +18,8 @@ var jobRequests = make(map[string]JobRequest)
 // RegisterJobRequest registers the request that an mpijob subcommand makes. It is called during program initialization.
 func RegisterJobRequest(word string, r JobRequest) { jobRequests[word] = r }
 
-// JobRequestOf returns the request that an mpijob subcommand makes to a running job. found is false if the
-// subcommand makes none.
+// JobRequestOf returns the request that an mpijob subcommand makes to a running job. found is false if the subcommand
+// makes no such request.
 func JobRequestOf(word string) (r JobRequest, found bool) {
 	r, found = jobRequests[word]
 	return r, found

@@ -74,8 +74,8 @@ func (c *checkpointer) Request(answer func(reason string), stop func()) {
 	c.handleEvent(machine.CheckpointWanted{StopAfter: stop != nil}, time.Now())
 }
 
-// RequestAndStop implements launch.Checkpoints. It requests a checkpoint, and after it calls stop, which ends the run of
-// the job. If the job must continue, RequestAndStop calls stays with the reason.
+// RequestAndStop implements launch.Checkpoints. It requests a checkpoint. After the checkpoint, it calls stop, which
+// ends the run of the job. If the job must continue, it calls stays with the reason.
 func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	c.Request(func(why string) {
 		if c.state.Phase != machine.Stopping { // the attempt goes on
@@ -128,8 +128,8 @@ func (c *checkpointer) update(now time.Time) time.Time {
 	return c.nextTime()
 }
 
-// nextTime returns the time of the next call of update. The zero time means never. While the ranks are suspended,
-// nextTime returns the zero time.
+// nextTime returns the time of the next call of update. If it returns the zero time, as it does while the ranks are
+// suspended, update is not called.
 func (c *checkpointer) nextTime() time.Time {
 	if c.job.State.IsSuspended() {
 		return time.Time{}

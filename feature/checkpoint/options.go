@@ -14,8 +14,7 @@ import (
 	"remshell/wire"
 )
 
-// Options are the command-line options of this feature, about checkpoints. The job that --checkpoint names
-// is in option.Line.Query.
+// Options are the command-line options about checkpoints. The job that --checkpoint names is in option.Line.Query.
 type Options struct {
 	Checkpoint string `name:"--checkpoint" after:"resume-job queue" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"request a checkpoint from a job" command:"checkpoint" likecommands:"ckpt"`
 

@@ -15,7 +15,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "events", Attach: attachHelper}) }
 
-// attachHelper sends events of this node's ranks to mpiexec, and delivers events of ranks on other nodes.
+// attachHelper makes the session send events of this node's ranks to mpiexec, and deliver events of ranks on other
+// nodes.
 func attachHelper(s *helper.Session) {
 	n := notifier{rpc.NewPipeline[*Notified](maxUnanswered, s.Send)}
 	helper.Handle(s, func(m *Notified) { n.Deliver(m.ID, m) })

@@ -17,8 +17,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "fetches", Attach: attachHelper}) }
 
-// attachHelper sends this node's requests for data of other ranks to mpiexec, as Fetch messages. It also replies to
-// such requests from ranks on other nodes.
+// attachHelper makes the PMI servers of this node send requests for data of other ranks to mpiexec, as Fetch messages.
+// The session also replies to such requests from ranks on other nodes.
 func attachHelper(s *helper.Session) {
 	f := newFetcher(s.Send, s.Flush)
 	helper.Handle(s, func(m *Fetched) { f.Deliver(m.ID, m) })

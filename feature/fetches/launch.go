@@ -50,8 +50,8 @@ func (f *forwarder) forwardFetch(n *launch.Node, m *Fetch) []supervise.Event {
 	return nil
 }
 
-// forwardFetched forwards a reply to the node that has sent the request. If too much is queued for that node,
-// it gets an error instead of the data.
+// forwardFetched forwards a reply to the node that has sent the request. If too much data is queued for that node, it
+// sends the node an error instead.
 func (f *forwarder) forwardFetched(_ *launch.Node, m *Fetched) []supervise.Event {
 	fetch := f.pending[m.ID] // it exists: the validator has checked the ID
 	delete(f.pending, m.ID)

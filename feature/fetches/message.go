@@ -18,8 +18,8 @@ import (
 // maxData is the maximum number of bytes that a rank may commit for other ranks.
 const maxData = 16 << 20
 
-// Fetch requests all data that a rank has committed. The reply comes when the data includes Key. The sender chooses ID, and the
-// reply repeats it. Timeout is the maximum time to wait, in seconds. 0 means the default of rule PMIX-33.
+// Fetch requests all data that a rank has committed. The reply comes when the data includes Key. The sender chooses
+// ID, and the reply repeats it. Timeout is the maximum time to wait, in seconds. 0 means the default of rule PMIX-33.
 type Fetch struct {
 	ID      int
 	Group   string

@@ -106,9 +106,9 @@ func waitsForUser(pid int) bool {
 	return false
 }
 
-// sleepsForATime reports whether the first thread of a process waits until a time that it has set, or until something
-// else happens before. If a tracer has stopped the thread meanwhile, the kernel shows restart_syscall(2). slept is
-// what sleepsForATime has returned before.
+// sleepsForATime reports whether the first thread of a process waits in a system call with a time limit. If a tracer
+// has stopped the thread meanwhile, the kernel shows restart_syscall(2) instead of the call. For this case, slept is
+// the previous result of sleepsForATime.
 func sleepsForATime(pid int, slept bool) bool {
 	number, arguments := systemCall(pid)
 	if number < 0 {

@@ -16,8 +16,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "help texts", Attach: attachHelper}) }
 
-// attachHelper prints the help texts of this node's ranks. Each text is printed once for all ranks of the
-// job.
+// attachHelper makes the session print the help texts of this node's ranks. Each text is printed once for all ranks of
+// the job.
 func attachHelper(s *helper.Session) {
 	q := newRequests(s.Send)
 	helper.Handle(s, func(m *ShowHelpReply) { q.Deliver(m.ID, m) })

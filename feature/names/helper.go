@@ -46,16 +46,16 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish publishes a name again that a lookup has removed. It is called if the rank has ended and did not receive the
-// name (rule PMIX-41). It does not wait for a reply.
+// republish publishes a name again that a lookup has removed. It is called if the rank that looked up the name has
+// ended without receiving it (rule PMIX-41). It does not wait for a reply.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
 		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})
 	}
 }
 
-// await looks up a name, waits until the name is published, and returns the reply (rule PMIX-40). If another rank takes
-// the name first, await continues to wait. It registers with waits before each lookup, so that it misses no
+// await looks up a name, waits until the name is published, and returns the reply (rule PMIX-40). If another rank
+// takes the name first, await continues to wait. Before each lookup it registers in q.waits, so that it misses no
 // publication.
 func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
 	for {

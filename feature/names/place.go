@@ -29,7 +29,7 @@ first request opens it, and it lasts until the attempt ends. Jobs that use the s
 	  |                          changes ----> | <------- AwaitNames |  while nodes wait for a name
 	  |                                        | NamesChanged -----> |  they look it up again
 
-Only the goroutine of supervise's Run uses the fields above mu. If the connection to the helper is lost, all later
+Only the goroutine that supervises the job uses the fields above mu. If the connection to the helper is lost, all later
 requests fail.
 */
 type place struct {
@@ -96,7 +96,7 @@ func (p *place) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event 
 	return nil
 }
 
-// do calls request as soon as the place is connected, or the connection has failed. The first call starts the
+// do calls request as soon as the place is connected or the connection has failed. The first call of do starts the
 // connection.
 func (p *place) do(request func()) {
 	switch p.state {
@@ -205,7 +205,7 @@ func (p *place) open() {
 	}
 }
 
-// post makes the goroutine of supervise's Run call do.
+// post makes the goroutine that supervises the job call do.
 func (p *place) post(do func()) {
 	p.job.Post(func() []supervise.Event {
 		do()
