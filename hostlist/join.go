@@ -182,7 +182,7 @@ func seenFrom(e, reader Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns the hosts that list names, in the order of list. hosts come from a file and are already joined. A slot
+// Filter returns the hosts that are named in list, in its order. hosts come from a file and are already joined. A slot
 // count, user or address in list takes precedence over the same field in hosts. If list contains only exclusions,
 // Filter returns the remaining hosts in their original order. A name in list that is not among hosts is an error (rule
 // HOST-9).

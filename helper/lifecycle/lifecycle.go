@@ -7,7 +7,7 @@ package performs none of them. testdata/table.md lists all decisions.
 	    ChildEnded --> OutputSent --> ReportExit  v
 	    NoChildren --> PipesClosed ------------> Drained
 
-Three values have phases. Each only goes forward, but a Start sets Work back to Busy:
+Three values are phases. Each only goes forward, except that a Start sets Work back to Busy:
 
 	Work        Idle --> Busy --> NoProcesses --> OutputDone --> Drained
 	Ending      NotEnding --> Lingering --> Terminating --> Killing
@@ -185,8 +185,8 @@ type (
 	DiscardRankOutput struct{ Rank int }
 	// FailRequests is the action to fail all requests to mpiexec that wait for a reply.
 	FailRequests struct{}
-	// StartEnding is the action to begin the end of the job: start no further rank, limit the time for
-	// remaining output, and keep ranks from completing a barrier or fence.
+	// StartEnding is the action to begin to end the job. From then on no rank starts, ranks cannot complete a barrier or
+	// fence, and the time for remaining output is limited.
 	StartEnding struct{}
 	// PassSignal is the action to send a user's signal to a rank.
 	PassSignal struct{ Rank, Number int }

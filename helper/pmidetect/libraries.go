@@ -28,8 +28,8 @@ type librarySearch struct {
 	mpichFiles []string // files of the libraries of MPICH's family
 }
 
-// A loadedObject is a program or library, together with the directories in which libraries that it needs are
-// searched for.
+// A loadedObject is a program or library, together with the directories to search for the libraries that it
+// needs.
 type loadedObject struct {
 	*object
 	searchDirs []string
@@ -88,8 +88,7 @@ func (s *librarySearch) followDependencies(program loadedObject) {
 	}
 }
 
-// searchDirsOf returns the directories in which libraries that an object needs are searched for, in the
-// loader's order.
+// searchDirsOf returns the directories to search for the libraries that an object needs, in the loader's order.
 func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	rpath := o.rpath
 	if o.runpath != "" {

@@ -110,7 +110,7 @@ func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, withheld int) {
 	return usable, found.Withheld + len(found.GPUs) - len(usable)
 }
 
-// cpuType returns the type of the CPUs and the number of their features. It parses the alias by which the
+// cpuType returns the type of the CPUs and how many features they have. It parses the alias by which the
 // kernel selects drivers: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not use
 // /proc/cpuinfo, because some kernels measure the speed of the CPUs when that file is opened, which takes 10
 // ms.

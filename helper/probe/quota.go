@@ -35,9 +35,9 @@ func cpuQuota(root fs.FS) int {
 	return max(1, int(least))
 }
 
-// cgroupQuota returns the CPU quota of one control group, in CPUs, or 0 if there is none. controllers selects
-// the hierarchy. In version 2 of cgroups the quota is in one file, as "200000 100000" or "max 100000" in µs.
-// In version 1 it is in two files, and -1 means no limit.
+// cgroupQuota returns the CPU quota of one control group, in CPUs, or 0 if there is none. The argument controllers is
+// the group's field in /proc/self/cgroup, which is empty in version 2 of cgroups. In version 2 the quota is
+// in one file, as "200000 100000" or "max 100000" in µs. In version 1 it is in two files, and -1 means no limit.
 func cgroupQuota(root fs.FS, controllers, dir string) float64 {
 	switch {
 	case controllers == "":

@@ -6,10 +6,10 @@ import (
 	"runtime"
 )
 
-// A ForkThread runs functions on one thread, which exists until Close and does nothing else. It is needed
-// because the kernel sends a rank the parent-death signal when the forking thread ends, even if its process
-// lives on. The thread also takes on the CPUs and memory policy of each rank, which no other thread may have.
-// Go never creates new threads from a locked thread.
+// A ForkThread runs functions on one thread, which exists until Close and does nothing else. It is needed because the
+// kernel sends a rank the parent-death signal when the forking thread ends, even if the helper continues. The thread
+// also takes on the CPUs and memory policy of each rank, which no other thread may have. Go never creates new threads
+// from a locked thread.
 type ForkThread chan func()
 
 // NewForkThread starts a ForkThread.

@@ -53,9 +53,10 @@ func ownIOPriority() int {
 	return int(value)
 }
 
-// SetForForks gives the calling thread the priority, as far as this node allows it, and its process the OOM score
-// adjustment. restore restores the OOM score adjustment. The thread must only be used to fork ranks, because it keeps
-// the niceness and I/O priority: an ordinary user may not raise a priority again. If p.Known is false, nothing changes.
+// SetForForks sets the niceness and I/O priority of the calling thread, and the OOM score adjustment of its process,
+// as far as this node allows them. restore resets the OOM score adjustment. The thread must only be used to fork
+// ranks, because it keeps the niceness and I/O priority: an ordinary user may not raise a priority again. If p.Known
+// is false, nothing changes.
 //
 // denied contains a text for each value that the node does not allow. isRaised is true if one of these values is a
 // higher priority than processes usually have, which means that the user has asked for it.

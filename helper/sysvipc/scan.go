@@ -94,8 +94,8 @@ func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 	}
 }
 
-// descriptors calls found for each in-memory file that a process has open. The argument to is the target of
-// the descriptor's link in /proc.
+// descriptors calls found for each in-memory file that a process has open. The first argument of
+// found is the target of the descriptor's link in /proc.
 func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	fds, err := os.Open(dir)

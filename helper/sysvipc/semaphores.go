@@ -36,9 +36,9 @@ func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 }
 
 // isOfJob reports whether a semaphore set belongs to this job alone, and returns the rank to which it belongs (rule
-// PD-18). pids contains the process that last used each semaphore. All of them must be processes of the job whose
-// objects are to be removed, and must have started before the set was last used. At least one must have existed at that
-// time. The last two conditions exclude other processes that had the same PIDs at other times.
+// PD-18). pids contains, for each semaphore, the process that last used it. All must be processes of the job whose
+// objects are to be removed, and must have started before the set was last used. At least one must have existed at
+// that time. The last two conditions exclude other processes that had the same PIDs at other times.
 func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	last, usedLast := s.lastUsed(), false
 	for i, pid := range pids {
@@ -112,9 +112,8 @@ const (
 	semGetZCnt = 15 // the number of processes that wait for 0
 )
 
-// lastPIDs returns the processes that last used each semaphore of the set. idle is false if that could not be
-// found out before the deadline, if a process waits for a semaphore, or if accepted returns false for a
-// process.
+// lastPIDs returns, for each semaphore of the set, the process that last used it. idle is false if these are not
+// found before the deadline, if a process waits for a semaphore, or if accepted returns false for a process.
 func (s semSet) lastPIDs(deadline time.Time, accepted func(pid int) bool) (pids []int, idle bool) {
 	for i := range s.semaphores {
 		if i%256 == 0 && time.Now().After(deadline) {

@@ -144,8 +144,8 @@ type sysvSegment struct {
 	changed       int64 // last change, in seconds since 1970
 }
 
-// leftSegments returns the segments that dead processes of the job have created and that no process uses
-// (rule PD-18). As the times of segments are in whole seconds, a difference of one second is allowed.
+// leftSegments returns the segments that dead processes of the job have created and that no process uses (rule PD-18).
+// Times may differ by one second, because the kernel keeps those of segments in whole seconds.
 func (b *Tracker) leftSegments(all []sysvSegment, uid int) (leftovers []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {
