@@ -16,8 +16,8 @@ var cobalt = System{
 	Hosts:    cobaltHosts,
 }
 
-// cobaltHosts returns the hosts of a Cobalt job. A host has one task for each time that its name occurs. If no name
-// is repeated, each host has as many tasks as CPUs.
+// cobaltHosts returns the hosts of a Cobalt job. If a name is repeated, each host has one task for each occurrence of
+// its name. Otherwise each host has as many tasks as CPUs.
 func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
 	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}

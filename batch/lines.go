@@ -171,8 +171,8 @@ func opening(name string, err error) error {
 	return fmt.Errorf("open %s: %w", name, err)
 }
 
-// form returns the function that parses a line of a host file. The argument form is the name of one of the host-file
-// formats, such as "pe".
+// form returns the function that parses a line of a host file. The argument form names the format of the file, such
+// as "pe".
 func (l *list) form(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:

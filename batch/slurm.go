@@ -318,8 +318,8 @@ func srunTaskLine(stderr, host string) string {
 // of srun --help.
 func overlaps(help string) bool { return strings.Contains(help, "--overlap") }
 
-// srunNoisePatterns lists parts of srun's lines that never say why srun has ended. Such lines repeat other lines or
-// describe srun's own state.
+// srunNoisePatterns lists strings that mark useless lines of srun's output. Such lines never say why srun has ended:
+// they repeat other lines or describe srun's own state.
 var srunNoisePatterns = []string{
 	"lacks support for cpu binding", "Force Terminated", "forcing job termination", "got SIG", "Job step aborted", "Terminating StepId",
 	"Terminating JobId", "launch/slurm:", "queued and waiting for resources", "has been allocated resources",

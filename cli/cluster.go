@@ -18,9 +18,8 @@ import (
 	"remshell/nsswitch"
 )
 
-// findCluster reads the cluster file. This is the file that --cluster or MPIEXEC_CLUSTER names. Without
-// these, it is the user's file if there is one, and otherwise the site's. It returns nil if there is no
-// cluster file.
+// findCluster reads the cluster file. This is the file that --cluster or MPIEXEC_CLUSTER names, or else the user's
+// file, or else the site's file. If there is no cluster file, findCluster returns nil.
 func findCluster(j option.JobOptions, getenv func(string) string, read func(string) (string, error), checkTrust func(string) error) (*config.Cluster, error) {
 	load := func(file, text string) (*config.Cluster, error) {
 		if err := checkTrust(file); err != nil { // the file can name programs to run (TRUST-27)
@@ -67,8 +66,8 @@ func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 // the user's own account, and the users and groups that a file names.
 const directoryTime = 5 * time.Second
 
-// userIDs returns functions that look up users and groups on this machine. A new set of functions is used for
-// each file that is read.
+// userIDs returns functions that look up users and groups on this machine. Each file that is read needs its own
+// functions, because directoryTime limits all their look-ups together.
 func userIDs() config.IDs {
 	user, group := nsswitch.IDFinders(directoryTime)
 	return config.IDs{User: user, Group: group}

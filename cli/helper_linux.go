@@ -57,9 +57,9 @@ func startedByMpiexec(args []string) bool {
 	return (len(args) == 2 || len(args) == dialBackArgs) && transport.IsBuildID(args[1]) && !isTerminal(os.Stdin)
 }
 
-// dialBackArgs is the number of arguments of a helper that connects to its mpiexec by itself. These are the
-// usual two arguments, the name of its host, and an address of the machine where the starter runs, which may
-// be empty.
+// dialBackArgs is the number of arguments of a helper that connects to its mpiexec by itself. These are the two
+// arguments of every helper, the name of its host, and an address of the machine where the starter runs. The address
+// may be empty.
 const dialBackArgs = 4
 
 /*
@@ -179,8 +179,9 @@ func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	return conn, nil
 }
 
-// dialWithSecret connects to mpiexec as the helper of host. It is used for starters that pass no input, so the token
-// comes from elsewhere (rule RM-38). The helper's standard error goes to the output files of the batch job.
+// dialWithSecret connects to mpiexec as the helper of host. It is used for starters that pass no input. In this case
+// token.Secret names the environment variable with the secret (rule RM-38). The helper's standard error goes to the
+// output files of the batch job.
 func dialWithSecret(token dialback.JoinToken, host string) (net.Conn, error) {
 	conn, err := dialback.DialBack(context.Background(), token.WithSecret(os.Getenv(token.Secret)), host, netip.Addr{})
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A BatchOption is the parsed value of one --batch-option, or of all of them together. The zero value sets
+// A BatchOption is the parsed value of one --batch-option, or the merged value of several. The zero value sets
 // nothing.
 type BatchOption struct {
 	Text      string        // as given

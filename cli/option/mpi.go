@@ -189,8 +189,8 @@ func (p *MCAParam) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Compat is the value of --env-compat, a list of launchers. Ranks then also get the environment variables
-// that these launchers set.
+// Compat is the value of --env-compat, a list of launchers. Ranks also get the environment variables that these
+// launchers set.
 type Compat []string
 
 // compatLaunchers are the launchers whose environment variables mpiexec can set.

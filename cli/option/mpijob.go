@@ -81,7 +81,7 @@ func (c *jobCommand) usage() string { return strings.Join(append([]string{c.comm
 // takesSettings reports whether the command accepts settings of the form KEY=VALUE after its name.
 func (c *jobCommand) takesSettings() bool { return slices.Equal(c.args, []string{"KEY=VALUE..."}) }
 
-// split splits the words after the command. value is the value for mpiexec's equivalent option, such as
+// split splits the words after the subcommand c. value is the value to give to mpiexec's equivalent option, such as
 // USR1=17-a. hosts are the remaining words. ok is false if words are missing.
 func (c *jobCommand) split(words []string) (value string, hosts []string, ok bool) {
 	isHost := func(word string) bool { return !strings.Contains(word, "=") }

@@ -359,8 +359,8 @@ func (s *scanner) refuseRemoved(option string) bool {
 	return true
 }
 
-// separateNumber returns an option with a number attached, such as srun's -n4, as two words. For any
-// other word it returns "".
+// separateNumber separates an option from a number that is attached to it. For example, it returns "-n 4" for srun's
+// -n4. For any other word it returns "".
 func (t *Table) separateNumber(dashed string) string {
 	name := strings.TrimRight(dashed, "0123456789")
 	m, known := t.findSpelling(name)

@@ -100,9 +100,9 @@ func (b *defaultOptions) reportUnusedVariables(peers []variable) {
 // A variable is an environment variable that may set an option.
 type variable struct{ name, value string }
 
-// variables returns mpiexec's own variables (own) and the variables of other launchers (peers), in the order
-// of environ. Inside a rank it leaves out Open MPI's parameters, because there Open MPI's launcher has set
-// them and not the user.
+// variables returns mpiexec's own variables (own) and the variables of other launchers (peers), in the order of
+// environ. Inside a rank it leaves out Open MPI's parameters, because Open MPI's launcher has set them there, and not
+// the user.
 func variables(environ []string) (own, peers []variable) {
 	var parameters []variable
 	inside := false

@@ -165,8 +165,8 @@ func namesRelativeHosts(line option.Line) bool {
 	})
 }
 
-// resolveRelative replaces hosts that are named by their index in the allocation, in each app context. App
-// contexts that inherit a host list get the same hosts as the first one.
+// resolveRelative replaces names such as +n2, in each app context, by hosts of the allocation. App contexts that
+// inherit a host list get the same hosts as the first one.
 func resolveRelative(apps []option.AppContext, allocation []hostlist.Entry) error {
 	var earlier []hostlist.Entry
 	lists := make(map[int][]option.HostExpr) // by number of the app context that gives it

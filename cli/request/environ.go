@@ -86,9 +86,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv returns the variables of environ that are passed on to ranks. all says whether all are passed on if no list
-// is given. A private variable is passed on only if the list names it. An empty list makes the environment minimal: it
-// contains neither mpiexec's nor the node's variables (rule ENV-3).
+// importEnv returns the variables of environ that are passed on to ranks. If no list is given, these are all that are
+// not private or, if all is false, none. A private variable is passed on only if the list names it. An empty list
+// makes the environment minimal: it contains neither mpiexec's nor the node's variables (rule ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
