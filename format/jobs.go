@@ -159,8 +159,8 @@ type queueRow struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that ends, if known
 }
 
-// NewLedger merges the ledgers (directories of jobs) of several nodes. If one node was read under two names,
-// its claims count only once.
+// NewLedger merges the ledgers (directories of jobs) of several nodes. If pages contain one node under two names, its
+// claims count only once.
 func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	l := Ledger{now: now}
 	indexOf, seenRank := make(map[job.Key]int), make(map[int]bool)

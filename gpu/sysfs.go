@@ -309,7 +309,8 @@ func (t sysfsTree) renderNode(d device) string {
 }
 
 // countTiles returns the number of tiles of a card. The driver xe has a directory for each tile. The driver i915 has a
-// directory for each GT, and discrete cards have one GT per tile.
+// directory for each GT, and discrete cards have one GT per tile. accessible is true for a GPU that is part of a
+// processor; with i915, such a GPU counts as one tile.
 func (t sysfsTree) countTiles(d device, accessible bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {

@@ -148,7 +148,7 @@ func newHelperSignals() helperSignals {
 // and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is the event of a timeout: mpiexec has received HelperSignaled, but has not ended the ranks in time.
+// endNotOrdered is the event that mpiexec has received HelperSignaled but has not ended the ranks in time.
 type endNotOrdered struct{ grace time.Duration }
 
 // handleOwnSignal handles a signal that the helper's own process has received. Signals that mpiexec passes on
@@ -186,8 +186,7 @@ func (s *Session) handleOwnSignal(sig os.Signal) {
 // endedBySignal is the event that a signal ends a helper which has no ranks or whose reaper is dead.
 type endedBySignal struct{ number unix.Signal }
 
-// evictionText returns the reason for the helper's end if user has evicted its job. It is empty if user is
-// empty.
+// evictionText returns the reason why the helper ends if user has evicted its job. It returns "" if user is empty.
 func evictionText(user string) string {
 	if user == "" {
 		return ""

@@ -27,14 +27,14 @@ processes that survive this, and children that called setsid:
 Process 1 inherits the orphans of a dead mpiexec, so the process tree no longer identifies them. Their environment does:
 each job has an MPIEXEC_JOBID of its own. A process without this environment (env -i, a container) is found by the
 session or the process group of its rank. A process that has also left both of these escapes. Leftover processes still
-use the job's CPUs. So the guard holds a descriptor of the claim's file, which keeps the claim, until it has ended them.
+use the job's CPUs. So the guard keeps the claim, by a descriptor of the claim's file, until it has ended them.
 
 A user or program that kills mpiexec may also kill its process group, its session (timeout -s KILL, a CI system, pkill
 -s) or every process of its name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec.
 Under PBS, which finds the processes of a job by their session, it only leads a process group.
 
-The guard starts guardDelay after the first rank, so that a shorter job does not pay for it. It is killed when the
-last rank has ended and left nothing. It is this same program, which waits before Go's runtime starts (package
+The guard starts guardDelay after the first rank, so that it costs a shorter job nothing. The helper kills the guard
+when no process of the job is left. The guard is this same program, which waits before Go's runtime starts (package
 reaper).
 */
 type guard struct {

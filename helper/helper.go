@@ -2,8 +2,8 @@
 
 /*
 Package helper implements the helper, which is mpiexec's process on a node. The helper probes the machine, starts ranks,
-carries their streams and signals, and serves their PMI. It ends all processes of the job when the job ends for any
-reason.
+carries their streams and signals, and serves their PMI. It ends all processes of the job when the job ends, whatever
+the reason.
 
 	       mpiexec
 	          |  frames (package wire)

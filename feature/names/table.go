@@ -42,8 +42,8 @@ const maxNameWaits = 1 << 16
 
 var errNameWaits = errors.New("too many ranks wait for names that are not published yet")
 
-// handleRequest handles a node's request about a name and sends the reply. If the request publishes the name,
-// handleRequest notifies all nodes that wait for the name (rule PMIX-40).
+// handleRequest carries out a node's request to publish, look up or remove a name, and sends the reply. If the request
+// publishes the name, handleRequest notifies all nodes that wait for the name (rule PMIX-40).
 func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
 	answer, nodes := a.reply(n, m)
 	n.Send(answer)
@@ -53,8 +53,8 @@ func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event 
 	return nil
 }
 
-// reply carries out a node's request and returns the reply. waiting contains the nodes that must be told that the
-// name is published.
+// reply carries out a node's request about a name and returns the reply to it. waiting contains the nodes that must be
+// told that the name is published.
 func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waiting map[*launch.Node]bool) {
 	answer = &NameReply{ID: m.ID}
 	var err error

@@ -43,9 +43,8 @@ type identity struct{ dev, ino uint64 }
 
 func identityOf(stat *unix.Stat_t) identity { return identity{uint64(stat.Dev), stat.Ino} }
 
-// recordRoots returns the directories in which mpiexec may have created its directory of records. They do not depend
-// on environment variables, so that later helpers, and the processes that clean up after a killed helper, find the
-// records.
+// recordRoots returns the directories that may contain the directory of records. They do not depend on environment
+// variables, so that later helpers, and the processes that clean up after a killed helper, find the records.
 func recordRoots() (roots []string) {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		roots = append(roots, fmt.Sprintf("%s/remshell-%d", dir, os.Geteuid()))

@@ -192,8 +192,8 @@ func (s *gathering) finish() {
 	}
 }
 
-// reportOf returns the groups of equal stacks of the given ranks, or of all ranks if ranks is nil, with the names of
-// their nodes.
+// reportOf reduces a report to the given ranks, unless ranks is nil. It joins equal stacks, and adds the names of the
+// nodes of each group.
 func (s *gathering) reportOf(r job.StackReport, ranks []int) job.StackReport {
 	where := s.job.RankNodes()
 	groups := slices.Clone(r.Groups)

@@ -36,8 +36,8 @@ func (w *Worker) nameListed(m *wire.LedgerListed) {
 	w.nameUsers(all)
 }
 
-// nameSurveyed fills in the name of the user who has claimed the most CPUs of the node, if the name is
-// missing.
+// nameSurveyed looks up the name of the user who has claimed the most CPUs of the node, if u contains only the user
+// ID.
 func (w *Worker) nameSurveyed(u *job.Occupancy) {
 	if u.TopUser == fmt.Sprint("uid ", u.TopUID) {
 		w.nameUsers([]unnamedUser{{u.TopUID, &u.TopUser}})

@@ -254,8 +254,7 @@ func (w *Worker) otherClaims(name string, terms job.GangTerms, isIgnored func(jo
 	return dir.ReadOthers(isIgnored)
 }
 
-// listClaims returns all claims in a ledger, which is a node's directory of claims. name is the path of the
-// directory.
+// listClaims returns all claims in the ledger at the path name. A ledger is a node's directory of claims.
 func (w *Worker) listClaims(name string) ([]job.Claim, error) {
 	dir, err := w.openLedger(name)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 )
 
 /*
-A Reader reads /proc. In each pass it reads one file of each process that may be part of the job, which takes about
-5 µs. It reads the file of each unrelated process only once. A process that does not descend from the helper never
-will, so the Reader skips it as long as it lives. The inode of the directory in /proc, which is part of the
+A Reader reads /proc. In each pass it reads one file of each process that may be part of the job. Reading a file takes
+about 5 µs. So the Reader reads the file of each unrelated process only once. A process that does not descend from the
+helper never will, so the Reader skips it as long as it lives. The inode of the directory in /proc, which is part of the
 listing, shows that it is still the same process.
 
 	/proc --list--> pid, inode --.-- known to be unrelated: skipped
@@ -197,8 +197,8 @@ func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	return descendants
 }
 
-// TotalMemory returns the memory of processes in bytes. inFiles is the size of the files that are kept in memory
-// (tmpfs), which it includes. If the total exceeds limit, memory that processes share counts only once. Otherwise it
+// TotalMemory returns the memory of processes in bytes. inFiles is the size of in-memory files (sysvipc.MemoryFiles),
+// which counts as memory, too. If the total exceeds limit, memory that processes share counts only once. Otherwise it
 // may count more than once, since an exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	resident := inFiles
@@ -220,7 +220,7 @@ func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 }
 
 // readSmapsRollup returns the proportional set size of a process in bytes. shared is the part of it that belongs to
-// files kept in memory (tmpfs). ok is false if these sizes cannot be read.
+// in-memory files and shared memory. ok is false if these sizes cannot be read.
 func (r *Reader) readSmapsRollup(pid int) (size, shared int64, ok bool) {
 	fd, err := unix.Openat(r.dir, strconv.Itoa(pid)+"/smaps_rollup", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -63,8 +63,8 @@ const (
 	inProgress = -4
 )
 
-// SumByRank returns a sample of each rank that has or had processes, and a sample of the host. The sample of
-// NoRank is that of all processes that belong to no rank.
+// SumByRank returns a sample of each rank that has or had processes, and a sample of the host. The entry NoRank of
+// ranks is the sample of all processes that belong to no rank.
 func (b *Tracker) SumByRank(all []Process, e Ownership) (ranks map[int]job.UsageSample, host job.UsageSample) {
 	b.makeMaps()
 	b.pass++
