@@ -32,7 +32,8 @@ import (
 )
 
 // An invocation is one run of mpiexec that needs hosts. It contains the command line, the request built from it, and
-// the launch.Env. Its method answer sets the fields. Functions for single actions only read them and add to env.
+// the launch.Env. Its method answer sets the fields. The functions that carry out a single action only read the fields
+// and add to env.
 type invocation struct {
 	sys            System
 	line           option.Line
@@ -230,8 +231,8 @@ func (c *invocation) buildRequest() (job.Request, []job.Note, error) {
 }
 
 // locateHosts finds out which hosts are named. It reads the cluster file and finds the hosts of the batch system's
-// allocation. For queries it treats the words in the position of the program as hosts. note describes the allocation,
-// or is empty.
+// allocation. In a query, it takes the words in the place of the program as names of hosts. note describes the
+// allocation, or is empty.
 func (c *invocation) locateHosts() (note string, err error) {
 	c.inputs = newInputs(c.sys)
 	if c.inputs.Cluster, err = readCluster(c.line.Job, c.sys); err != nil {

@@ -49,9 +49,9 @@ func runSelfTest(ctx context.Context, args []string, table *option.Table, sys Sy
 	return job.ExitOK, err
 }
 
-// forwardSignals passes received signals on to the job until done is closed. When linked delivers true, all ranks have
-// connected to each other; forwardSignals then sends SIGUSR1, and the ranks continue. When it delivers false,
-// forwardSignals sends SIGUSR2, and the ranks end.
+// forwardSignals passes received signals on to the job, through target, until done is closed. When linked delivers
+// true, all ranks have connected to each other; forwardSignals then sends SIGUSR1, and the ranks continue. When it
+// delivers false, forwardSignals sends SIGUSR2, and the ranks end.
 func forwardSignals(received <-chan os.Signal, linked <-chan bool, target chan<- os.Signal, done <-chan struct{}) {
 	for {
 		var s os.Signal

@@ -16,9 +16,9 @@ import (
 	"remshell/usererr"
 )
 
-// newSSHResolver returns a function that looks a host up in the user's ssh_config. Options take precedence
-// (rule CLI-12). The function reads the files at its first call. It calls warn once for each line with an
-// unknown keyword.
+// newSSHResolver returns a function that looks a host up in the user's ssh_config. Options of mpiexec take precedence
+// over the settings in that file (rule CLI-12). The function reads the files at its first call. It calls warn once for
+// each line with an unknown keyword.
 func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, warn func(text string)) func(ctx context.Context, alias string) (sshx.Target, error) {
 	account := newAccountLookup(sys, local)
 	var once sync.Once

@@ -46,8 +46,7 @@ func psiSelectionFlags(j option.JobOptions, s option.AppContext) psi.SelectionFl
 	return c
 }
 
-// pointerIfGiven returns a pointer to value, or nil if value is empty, which means that the option is not
-// given.
+// pointerIfGiven returns a pointer to value. It returns nil if value is empty because the option is not given.
 func pointerIfGiven(value string) *string {
 	if value == "" {
 		return nil

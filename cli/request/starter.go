@@ -102,8 +102,8 @@ func (s Starter) Use(req *job.Request) {
 }
 
 // These are times at the end of a batch job (rule RM-62). If the job's grace period is longer than defaultKillGrace,
-// mpiexec asks the batch system how long it waits between SIGTERM and SIGKILL. mpiexec needs the last killMargin of
-// that time for its report.
+// mpiexec asks the batch system for the time between its SIGTERM and SIGKILL. mpiexec needs the last killMargin of that
+// time for its report.
 const (
 	defaultKillGrace = 25 * time.Second
 	killMargin       = 3 * time.Second
@@ -182,8 +182,8 @@ func findAllocated(allocation *batch.Allocation, host string) (batch.Host, bool)
 	return allocation.Hosts[i], true
 }
 
-// Logins returns a function that says how to log in to the SSH server that was started on a host for this
-// batch job. It returns nil if no such servers were started.
+// Logins returns a function that says how to log in to the SSH server that was started on a host for this batch job.
+// held is false if no server was started on the host. Logins returns nil if no such servers were started at all.
 func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login, held bool) {
 	given := w.sshAllocation(j.RMK)
 	if given == nil {

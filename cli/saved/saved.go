@@ -29,7 +29,7 @@ import (
 // Version is the version of the file format.
 const Version = 2
 
-// MaxSize is the largest size of a saved job in bytes. A job with the hosts of a 10,000-node cluster is far
+// MaxSize is the largest size of a saved job in bytes. A saved job with the hosts of a 10,000-node cluster is far
 // smaller.
 const MaxSize = 128 << 20
 
@@ -290,8 +290,7 @@ func (j Job) Resume(now time.Time) Resumption {
 	return s
 }
 
-// CheckResumable returns an error if the job has already succeeded, with exit code 0. If repeat is true, it
-// always returns nil.
+// CheckResumable returns an error if repeat is false and the job has already succeeded, with exit code 0.
 func (j Job) CheckResumable(repeat bool) error {
 	if j.State == Ended && j.Exit == 0 && !repeat {
 		return &usererr.Error{Text: "the job has already succeeded (exit code 0)", Remedy: "to start the job again, add --again"}

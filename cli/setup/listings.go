@@ -24,8 +24,8 @@ type Listing struct {
 // listings contains the listings that features have registered, by mpijob subcommand.
 var listings = make(map[string][]Listing)
 
-// RegisterListing registers l as an implementation of an mpijob subcommand. A subcommand may have several listings; all
-// but one need a condition (If). It is called during program initialization.
+// RegisterListing registers l as an implementation of an mpijob subcommand. A subcommand may have several listings;
+// all but one need a condition (If). RegisterListing must be called during program initialization.
 func RegisterListing(command string, l Listing) { listings[command] = append(listings[command], l) }
 
 // ListingOf returns the listing for a command line with an mpijob subcommand. found is false if no feature

@@ -20,7 +20,7 @@ type HostQuery struct {
 var hostQueries = make(map[string]HostQuery)
 
 // RegisterHostQuery registers q as the implementation of an mpijob subcommand and of the equivalent option of mpiexec.
-// It is called during program initialization.
+// RegisterHostQuery must be called during program initialization.
 func RegisterHostQuery(command string, q HostQuery) { hostQueries[command] = q }
 
 // HostQueryOf returns the query of an mpijob subcommand. found is false if no feature has registered one.

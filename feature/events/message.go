@@ -1,6 +1,6 @@
 /*
-Package events is the feature of mpiexec that forwards the events which ranks send to ranks on other nodes
-(PMIx_Notify_event). The PMIx server of a node delivers events between ranks of the node.
+Package events is the feature of mpiexec that forwards events from ranks to ranks on other nodes (PMIx_Notify_event).
+The PMIx server of a node delivers events between ranks of the node.
 
 	rank --> its PMIx server --Notify---> mpiexec --Notify--> the PMIx servers of the other nodes that may
 	                         <--Notified-   |                 have receivers --> ranks that want such events
