@@ -66,8 +66,8 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 	}
 }
 
-// allowedText returns a text that lists the names of all values that a user may choose. If there is no value,
-// it returns write, which says how to define one.
+// allowedText returns a text that lists the names of all values that a user may choose. If there is no value, it
+// returns the text write, which says how to define one.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write

@@ -92,9 +92,9 @@ func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 // one such gang can run, but another user may have made false claims.
 const maxSharingClaims = 2
 
-// ForEachShared calls f for each pair of claims of a node that take turns on a CPU. c and other are the two claims of
-// the pair, which f receives in both orders. If the two claims share several CPUs, f is called several times. A claim
-// with an idle reason, such as being kept for a later attempt, needs no turns, and is never other.
+// ForEachShared calls f for each pair of a node's claims that take turns on a CPU. c and other are the two claims of
+// the pair. f is called for both orders of the two, and several times if they share several CPUs. A claim with an idle
+// reason, such as being kept for a later attempt, needs no turns, and f never receives it as other.
 func ForEachShared(claims []Claim, f func(c, other *Claim)) {
 	onCPU := make(map[int][]*Claim)
 	forEachCPU := func(f func(c *Claim, cpu int)) {

@@ -33,8 +33,8 @@ func CountCgroupDenials(root fs.FS) Denials {
 	return Denials{CgroupKills: cgroupOOMKills(root), MachineKills: -1, Forks: forksDenied(root)}
 }
 
-// OutOfMemory returns a message about the processes that the kernel has killed for lack of memory after the counts in
-// since were read. It returns "" if there are none or the kernel does not report them.
+// OutOfMemory returns a message about the processes that the kernel has killed for lack of memory since these counts
+// were read. It returns "" if there are none or the kernel does not report them.
 func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
 		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
@@ -57,8 +57,8 @@ func processesText(n int) string {
 	return fmt.Sprint(n, " processes")
 }
 
-// OutOfProcesses returns a message if this process's control group has reached a limit on the number of processes after
-// the counts in since were read. It returns "" if no limit was reached or the kernel does not report it.
+// OutOfProcesses returns a message if this process's control group has reached a limit on the number of processes
+// since these counts were read. It returns "" if no limit was reached or the kernel does not report it.
 func (since Denials) OutOfProcesses(root fs.FS) string {
 	n := forksDenied(root)
 	if since.Forks < 0 || n <= since.Forks {

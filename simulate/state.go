@@ -104,7 +104,7 @@ type Outcome struct {
 // HasPlan reports whether the job can start.
 func (o *Outcome) HasPlan() bool { return o.Err == nil }
 
-// Decide plans the request that results from the state and the settings in, and returns the outcome.
+// Decide plans the request that results from the state s and the input in. It returns the outcome.
 func (s *State) Decide(in psi.Input) Outcome {
 	req, warnings, err := s.Request(in)
 	if err != nil {

@@ -71,7 +71,7 @@ func assignLanes(row Row, spans []Span) (tracks []lane) {
 	return tracks
 }
 
-// dropEnded removes from a stack of end times all times that are not after at.
+// dropEnded removes from a stack of end times all times up to and including the given time.
 func dropEnded(ends []time.Duration, at time.Duration) []time.Duration {
 	for len(ends) > 0 && ends[len(ends)-1] <= at {
 		ends = ends[:len(ends)-1]

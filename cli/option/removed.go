@@ -19,7 +19,7 @@ var removedOptions = map[string]string{
 }
 
 // RegisterRemoved records that a feature no longer has an option, or no longer has a value of one (name=value).
-// replacement says what to use instead. It is called during program initialization.
+// replacement says what to use instead. RegisterRemoved must be called during program initialization.
 func RegisterRemoved(option, replacement string) { removedOptions[option] = replacement }
 
 // RemovedError returns the error for a removed option, or for a removed value (name=value). It returns nil

@@ -101,7 +101,8 @@ func (j Job) WithUnknownFields(older Job) Job {
 	return j
 }
 
-// withHistory returns the job with the ended attempts past. running is the number of the running attempt, or -1.
+// withHistory returns the job with the ended attempts that past contains. running is the number of the running
+// attempt, or -1.
 func (j Job) withHistory(past []job.Attempt, running int) Job {
 	j.History = []Attempt{}
 	for _, a := range past {
@@ -115,7 +116,8 @@ func (j Job) withHistory(past []job.Attempt, running int) Job {
 	return j
 }
 
-// WithRunning returns the saved job with a running attempt, which is now. past contains the earlier attempts.
+// WithRunning returns the saved job with an attempt that is running. now is this attempt, and past contains the
+// earlier ones.
 func (j Job) WithRunning(past []job.Attempt, now job.Attempt) Job {
 	j = j.withHistory(past, now.Number)
 	j.State, j.Nodes, j.Size, j.Began = Running, now.Nodes, now.Size, now.Began

@@ -151,7 +151,8 @@ func (o *object) fileOffset(address uint64) uint64 {
 	return 0
 }
 
-// readName reads the string at offset at of the string table, which begins at offset table of the file.
+// readName reads a string from the string table of a file. table is the offset of the string table in the file, and at
+// is the offset of the string in the table.
 func readName(f io.ReaderAt, table, at uint64) (string, error) {
 	if table == 0 || int64(table+at) < 0 || table+at < table {
 		return "", errDamaged

@@ -54,9 +54,8 @@ func SearchPath(environ []string) string {
 	return job.DefaultPath
 }
 
-// FindProgram returns the path of a program. A name with a slash is relative to dir. Any other name is
-// searched for in the directories before (-path), then in path (PATH), then in the directories after (rule
-// ARG-2).
+// FindProgram returns the path of a program. A name with a slash is relative to dir. Any other name is searched for in
+// three lists of directories, in this order: before (-path), path (PATH) and after (rule ARG-2).
 func FindProgram(program, dir string, before []string, path string, after ...string) (string, *Error) {
 	if strings.Contains(program, "/") {
 		file := program

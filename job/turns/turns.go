@@ -35,8 +35,8 @@ func Runs(ownParty int, competitors []int, parties int, n int64) bool {
 	return !slices.ContainsFunc(competitors, func(c int) bool { return distance(c) <= distance(ownParty) })
 }
 
-// Slice returns the number of the time slice that contains the time at, and when that slice begins. length, the length
-// of each slice, must be positive. Times before 1970 are in slice 0.
+// Slice returns the number of the time slice that contains the given time, and when that slice begins. length, the
+// length of each slice, must be positive. Times before 1970 are in slice 0.
 func Slice(at time.Time, length time.Duration) (n int64, start time.Time) {
 	n = max(0, at.UnixNano()) / int64(length)
 	return n, time.Unix(0, n*int64(length))

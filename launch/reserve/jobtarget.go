@@ -83,7 +83,7 @@ func isQueued(pages []job.LedgerListing, t jobTarget) (queued bool) {
 	return queued
 }
 
-// ownEntries returns the claims and tickets in all that belong to the current user.
+// ownEntries selects the claims and tickets that belong to the current user.
 func ownEntries(all []ledgerEntry) []ledgerEntry {
 	return slices.DeleteFunc(slices.Clone(all), func(e ledgerEntry) bool { return !e.ours })
 }

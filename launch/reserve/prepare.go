@@ -204,7 +204,7 @@ func (r *reservation) localAddress(nodes []*host) string {
 	return ""
 }
 
-// kernelLimits returns the limits in all that the kernel can enforce for each process (setrlimit).
+// kernelLimits selects the limits that the kernel can enforce for each process (setrlimit).
 func kernelLimits(all limits.Map) (kernel []job.KernelLimit) {
 	for _, name := range all.Names() {
 		if name.IsKernelLimit() {

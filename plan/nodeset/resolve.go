@@ -135,7 +135,7 @@ func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) 
 }
 
 // setStrongest stores the value of the level with the highest precedence in *target, and records the source of this
-// value. If all is empty, it does nothing.
+// value. If no level has a value, it does nothing.
 func setStrongest[T any](s *Setting, target *T, all []levelValue[T], key string) {
 	if len(all) > 0 {
 		*target, s.Origins[key] = all[0].value, all[0].source

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// CheckTable compares the text between the lines begin and end of a file with text. If they differ, the test fails.
+// CheckTable compares text with the part of a file between two lines, begin and end. If they differ, the test fails.
 // If update is true, CheckTable writes text to the file instead. how is the command that updates the file, for the
 // failure message.
 func CheckTable(t *testing.T, file, begin, end, text string, update bool, how string) {

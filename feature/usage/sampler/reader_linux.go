@@ -176,7 +176,7 @@ func (r *Reader) readStat(pid int, s *seenProcess) []byte {
 	return r.buf[:max(n, 0)]
 }
 
-// Descendants returns the processes in all that descend from the helper.
+// Descendants returns those of the given processes that descend from the helper.
 func (r *Reader) Descendants(all []Process) (descendants []Process) {
 	parents := make(map[int]int, len(all))
 	for _, p := range all {
