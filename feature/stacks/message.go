@@ -11,7 +11,7 @@ of -timeout is reached (--on-timeout stacks), or when a user asks for that while
 
 	launch.go   mpiexec's part
 	helper.go   the helper's part; gather.go reads the stacks of processes
-	movement.go whether ranks make progress between two readings; traffic.go counts their messages
+	movement.go whether ranks make progress between two readings; traffic.go detects messages
 	query.go    mpijob's part
 */
 package stacks

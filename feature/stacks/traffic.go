@@ -28,7 +28,7 @@ const (
 var trafficSeed = maphash.MakeSeed()
 
 // trafficOf returns a number that changes when a process sends or receives messages by TCP or by memory that it shares
-// with other processes. Between two equal messages, nothing else of a rank may change.
+// with other processes. This may be the only sign of progress in a rank that exchanges equal messages.
 func trafficOf(pid int) uint64 {
 	var sum maphash.Hash
 	sum.SetSeed(trafficSeed)
