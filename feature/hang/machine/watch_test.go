@@ -207,7 +207,7 @@ func TestTrackerAfterReading(t *testing.T) {
 		wakeup  uint64
 		reading bool
 		awake   int
-	}{{0, 1, false, 0}, {30, 1, false, 0}, {54, 1, true, 0}, {55, 2, false, 1}, {60, 3, false, 1}, {90, 3, false, 0}, {114, 3, true, 0}, {180, 4, false, 1}} {
+	}{{0, 1, false, 0}, {30, 1, false, 0}, {54, 1, true, 0}, {55, 2, false, 0}, {60, 3, false, 0}, {90, 3, false, 0}, {114, 3, true, 0}, {180, 4, false, 1}} {
 		if got := awake(step.now, step.wakeup, step.reading); got != step.awake {
 			t.Errorf("at %v: %d ranks are awake, want %d", step.now, got, step.awake)
 		}

@@ -21,22 +21,20 @@ type Guess struct {
 // differs from the others.
 func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 	main := mainThreads(groups)
-	most, call, all := -1, "", 0
+	call, all := "", 0
 	calls := make(map[string]int)
-	for i, g := range main {
+	for _, g := range main {
 		all += len(g.Ranks)
 		if name := InMPI(g); name != "" && g.State != job.StackStopped {
 			if calls[name] += len(g.Ranks); call == "" || calls[name] > calls[call] {
 				call = name
-			}
-			if most < 0 {
-				most = i
 			}
 		}
 	}
 	if call == "" {
 		return g, false
 	}
+	most := slices.IndexFunc(main, func(g job.StackGroup) bool { return InMPI(g) == call && g.State != job.StackStopped })
 	var best reason
 	for i, other := range main {
 		r := whyElsewhere(other, main[most], call)
@@ -48,7 +46,7 @@ func Explain(groups []job.StackGroup) (g Guess, ok bool) {
 		}
 		g.Ranks = append(g.Ranks, other.Ranks...)
 	}
-	if best.weight == 0 || best.weight <= weightCall && 2*len(g.Ranks) > all {
+	if best.weight == 0 || best.weight <= weightCall && 2*len(g.Ranks) >= all {
 		return g, false
 	}
 	if g.Ranks, g.Why = idset.New(g.Ranks...), best.ofOne; len(g.Ranks) > 1 {
