@@ -229,7 +229,7 @@ func TestNameServerOutage(t *testing.T) {
 				if way == nil {
 					want += ": " + outage.says
 				}
-				if r.code != 125 || strings.Count(r.err, "\n") != 2 || !strings.HasPrefix(r.err, want) || !strings.Contains(r.err, "\n  hint: see /etc/resolv.conf") {
+				if r.code != 125 || strings.Count(r.err, "\n") != 2 || !strings.HasPrefix(r.err, want) || !strings.Contains(r.err, "\n  hint: check /etc/resolv.conf") {
 					t.Errorf("%v: exit %d, want one line that begins with %q:\n%s", way, r.code, want, r.err)
 				}
 			}
