@@ -46,12 +46,13 @@ func readSample(ranks []watchedRank) machine.Sample {
 			continue
 		}
 		worker := tree.ActiveChild(r.pid)
-		one := machine.RankSample{Wakeup: wakeups(worker), Sleeps: sleepsForATime(worker, r.slept)}
+		one := machine.RankSample{Wakeup: wakeups(worker)}
 		for _, p := range append([]proc.Info{{PID: r.pid}}, tree.Descendants(r.pid)...) {
 			one.CPU += cpuTime(p.PID)
 			add(uint64(p.PID))
 			add(ioBytes(p.PID)...)
 			s.User = s.User || waitsForUser(p.PID)
+			one.Sleeps = one.Sleeps || sleepsForATime(p.PID, r.slept)
 		}
 		s.Ranks[r.number] = one
 	}

@@ -63,7 +63,7 @@ func TestHealthyRunsWithoutAlarm(t *testing.T) {
 // healthyPrograms returns command lines of programs that go on for five seconds. It builds those that use MPI in dir.
 func healthyPrograms(t *testing.T, dir string) [][]string {
 	t.Helper()
-	commands := [][]string{{"sleep", "5"}, {"sh", "-c", "sleep 5; true"}, {"sh", "-c", "timeout 5 sh -c 'while :; do :; done'; true"}}
+	commands := [][]string{{"sleep", "5"}, {"sh", "-c", "sleep 5; true"}, {"sh", "-c", "x=$(sleep 5); true"}, {"sh", "-c", "sleep 5 & wait"}, {"sh", "-c", "timeout 5 sh -c 'while :; do :; done'; true"}}
 	for _, library := range []string{"mpich", "openmpi"} {
 		compiler, err := exec.LookPath("mpicc." + library)
 		if err != nil {

@@ -29,7 +29,7 @@ type Sample struct {
 type RankSample struct {
 	CPU    time.Duration // of all its processes
 	Wakeup uint64        // how often its main thread has gone to sleep in the kernel
-	Sleeps bool          // its main thread sleeps for a time
+	Sleeps bool          // the main thread of one of its processes sleeps for a time
 }
 
 // A Report says for how long nothing has changed on a node. The zero Report says that something has changed.
