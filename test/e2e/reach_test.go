@@ -101,13 +101,13 @@ var unreachableCases = []unreachableCase{
 	{name: "nobody has the address", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.sshConfig(t, "Host n1\n\tHostName 10.88.77.77\n")
-	}, says: []string{"cannot reach"}, waits: true},
+	}, says: []string{"cannot reach"}, agent: []string{"the host cannot be reached"}, waits: true},
 	{name: "black hole", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		if err := b.Block("n1"); err != nil {
 			t.Fatal(err)
 		}
-	}, says: []string{"cannot reach", "6 s"}, agent: []string{"cannot reach"}, waits: true},
+	}, says: []string{"cannot reach", "6 s"}, agent: []string{"the host cannot be reached"}, waits: true},
 	{name: "server that says nothing", build: func(t *testing.T, b *testCluster) {
 		b.requireNamespaces(t)
 		b.signalSSHD(t, "n1", syscall.SIGSTOP)
