@@ -18,10 +18,11 @@ import (
 
 // These constants limit how much trafficOf reads of one process.
 const (
-	maxSharedBytes = 16 << 20 // of all mappings together
-	minSharedBytes = 64 << 10 // of one mapping, also if there are many
-	maxSharedPages = 1 << 12  // pages of one mapping of which it is read whether the process has touched them
-	maxSockets     = 4096
+	maxSharedMappings = 1024
+	maxSharedBytes    = 16 << 20 // of all mappings together, or minSharedBytes of each
+	minSharedBytes    = 64 << 10 // of one mapping, even if there are many
+	maxSharedPages    = 1 << 12  // pages of one mapping for which the page table is read
+	maxFiles          = 4096     // open files among which sockets are searched for
 )
 
 // trafficSeed makes the numbers that trafficOf returns comparable.
@@ -37,52 +38,32 @@ func trafficOf(pid int) uint64 {
 	return sum.Sum64()
 }
 
-// A span is a part of the memory of a process.
-type span struct{ start, end uint64 }
-
 // addSharedMemory adds the contents of pages that a process shares with others and has touched. It reads the first pages of
 // each mapping, because there MPI libraries count their messages.
 func addSharedMemory(sum *maphash.Hash, pid int) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
 	pagemap, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
 	if err != nil {
 		return
 	}
 	defer pagemap.Close()
-	shared := sharedMappings(string(text))
+	shared := trace.SharedMappings(pid, maxSharedMappings)
 	memory, size := trace.MemoryOf(pid), uint64(os.Getpagesize())
 	buf, entries := make([]byte, size), make([]byte, 8*maxSharedPages)
 	share := max(maxSharedBytes/max(len(shared), 1), minSharedBytes)
 	for _, s := range shared {
 		bytes := share
-		n, _ := pagemap.ReadAt(entries[:8*min((s.end-s.start)/size, maxSharedPages)], int64(8*(s.start/size)))
+		n, _ := pagemap.ReadAt(entries[:8*min((s.End-s.Start)/size, maxSharedPages)], int64(8*(s.Start/size)))
 		for i := range n / 8 {
 			const present = 1 << 63 // Documentation/admin-guide/mm/pagemap.rst
 			if bytes < len(buf) {
 				break
 			}
-			if binary.NativeEndian.Uint64(entries[8*i:])&present != 0 && memory(s.start+uint64(i)*size, buf) {
+			if binary.NativeEndian.Uint64(entries[8*i:])&present != 0 && memory(s.Start+uint64(i)*size, buf) {
 				sum.Write(buf)
 				bytes -= len(buf)
 			}
 		}
 	}
-}
-
-// sharedMappings returns the mappings in a text of /proc/PID/maps that are shared, and that the process may write to:
-//
-//	7f2c5c026000-7f2c5c17b000 rw-s 00026000 00:19 1443 /dev/shm/segment
-func sharedMappings(maps string) (all []span) {
-	for line := range strings.Lines(maps) {
-		addresses, rest, _ := strings.Cut(line, " ")
-		from, to, _ := strings.Cut(addresses, "-")
-		start, err1 := strconv.ParseUint(from, 16, 64)
-		end, err2 := strconv.ParseUint(to, 16, 64)
-		if err1 == nil && err2 == nil && start < end && len(rest) > 4 && rest[:2] == "rw" && rest[3] == 's' {
-			all = append(all, span{start, end})
-		}
-	}
-	return all
 }
 
 // addTCP adds the numbers of bytes that the TCP connections of a process have sent and received. It adds nothing if the
@@ -99,7 +80,7 @@ func addTCP(sum *maphash.Hash, pid int) {
 		return
 	}
 	defer files.Close()
-	names, _ := files.Readdirnames(maxSockets)
+	names, _ := files.Readdirnames(maxFiles)
 	slices.Sort(names)
 	for _, name := range names {
 		number, _ := strconv.Atoi(name)

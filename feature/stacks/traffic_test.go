@@ -5,7 +5,6 @@ package stacks
 import (
 	"net"
 	"os"
-	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -55,17 +54,4 @@ func TestTraffic(t *testing.T) {
 		expect(true, "a message by TCP")
 	}
 	expect(false, "nothing")
-}
-
-// Only memory that is shared and can be written counts.
-func TestSharedMappings(t *testing.T) {
-	const maps = `1000-3000 rw-s 00000000 00:19 1443 /dev/shm/segment
-3000-4000 rw-p 00000000 00:19 1443 /dev/shm/segment
-4000-5000 r--s 00000000 00:19 1443 /usr/lib/locale
-7000-8000 rw-s 00000000 00:01 0
-x
-`
-	if got, want := sharedMappings(maps), []span{{0x1000, 0x3000}, {0x7000, 0x8000}}; !slices.Equal(got, want) {
-		t.Errorf("%x, want %x", got, want)
-	}
 }

@@ -41,13 +41,13 @@ func (s *Images) Close() {
 // Mappings returns the executable mappings of a process, sorted by address. Each mapping contains the image of the file
 // that the process has mapped. If the file has been replaced since then, the mapping contains no image.
 func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
-	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", pid), 16<<20)
+	text, err := readMaps(pid)
 	if err != nil {
 		return nil, err
 	}
-	for line := range strings.Lines(string(text)) {
-		m, ino, ok := parseMapping(line)
-		if !ok || len(all) == maxMappings {
+	for line := range strings.Lines(text) {
+		m, permissions, ino, ok := parseMapping(line)
+		if !ok || !strings.Contains(permissions, "x") || len(all) == maxMappings {
 			continue
 		}
 		switch {
@@ -63,13 +63,37 @@ func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 	return all, nil
 }
 
-// parseMapping parses a line of /proc/PID/maps. It returns false for memory that is not executable.
+// SharedMappings returns the mappings that a process shares with others and may write to, without images. It returns
+// the first limit of them.
+func SharedMappings(pid, limit int) []stack.Mapping {
+	text, _ := readMaps(pid)
+	return sharedMappings(text, limit)
+}
+
+// sharedMappings returns the mappings of SharedMappings from a text of /proc/PID/maps.
+func sharedMappings(text string, limit int) (all []stack.Mapping) {
+	for line := range strings.Lines(text) {
+		m, permissions, _, ok := parseMapping(line)
+		if ok && strings.HasPrefix(permissions, "rw") && strings.HasSuffix(permissions, "s") && len(all) < limit {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// readMaps returns the text of /proc/PID/maps, truncated to 16 MiB.
+func readMaps(pid int) (string, error) {
+	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", pid), 16<<20)
+	return string(text), err
+}
+
+// parseMapping parses a line of /proc/PID/maps. It returns false if the line is not valid.
 //
 //	7f2c5c026000-7f2c5c17b000 r-xp 00026000 fd:00 1443 /usr/lib/x86_64-linux-gnu/libc.so.6
-func parseMapping(line string) (m stack.Mapping, ino uint64, ok bool) {
+func parseMapping(line string) (m stack.Mapping, permissions string, ino uint64, ok bool) {
 	fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
-	if len(fields) < 6 || !strings.Contains(fields[1], "x") {
-		return m, 0, false
+	if len(fields) < 5 {
+		return m, "", 0, false
 	}
 	from, to, _ := strings.Cut(fields[0], "-")
 	var errs [4]error
@@ -77,8 +101,10 @@ func parseMapping(line string) (m stack.Mapping, ino uint64, ok bool) {
 	m.End, errs[1] = strconv.ParseUint(to, 16, 64)
 	m.Offset, errs[2] = strconv.ParseUint(fields[2], 16, 64)
 	ino, errs[3] = strconv.ParseUint(fields[4], 10, 64)
-	m.Path = strings.TrimLeft(fields[5], " ")
-	return m, ino, errs == [4]error{} && m.Start < m.End
+	if len(fields) > 5 {
+		m.Path = strings.TrimLeft(fields[5], " ")
+	}
+	return m, fields[1], ino, errs == [4]error{} && m.Start < m.End
 }
 
 // open returns the image of a mapped file, or nil if the file cannot be opened. It opens the file in the mount

@@ -65,8 +65,8 @@ func record(t *testing.T, pid int) (s stacktest.Snapshot) {
 	var mappings []stack.Mapping
 	var files []*stacktest.Recorder
 	for line := range strings.Lines(string(text)) {
-		m, _, ok := parseMapping(line)
-		if !ok {
+		m, permissions, _, ok := parseMapping(line)
+		if !ok || !strings.Contains(permissions, "x") {
 			continue
 		}
 		recorded := stacktest.Mapping{Start: m.Start, End: m.End, Offset: m.Offset, Path: "/" + filepath.Base(m.Path), File: -1}
