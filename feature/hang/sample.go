@@ -45,8 +45,7 @@ func readSample(ranks []watchedRank) machine.Sample {
 		if r.pid == 0 {
 			continue
 		}
-		worker := tree.ActiveChild(r.pid)
-		one := machine.RankSample{Wakeup: wakeups(worker)}
+		one := machine.RankSample{Wakeup: wakeups(tree.ActiveChild(r.pid))}
 		for _, p := range append([]proc.Info{{PID: r.pid}}, tree.Descendants(r.pid)...) {
 			one.CPU += cpuTime(p.PID)
 			add(uint64(p.PID))

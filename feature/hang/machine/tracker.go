@@ -48,8 +48,7 @@ type Tracker struct {
 	last     Sample
 	earlier  []Sample  // since something changed, and since the last reading of stacks was over; oldest first
 	reading  time.Time // when a reading of stacks began last
-	kept     []int     // the ranks that were awake then; they count until there is an earlier sample again, for at most After/2
-	keeps    bool      // kept is known, and nothing has changed since
+	before   Report    // the report at that time; zero if there was none, or something has changed since
 	reported bool      // the last report says that nothing has changed
 }
 
@@ -60,22 +59,18 @@ const awakeShare = 0.01
 // true if r must be sent to mpiexec. next is the time until the next sample.
 func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
 	if t.changed.IsZero() || s.Signature != t.last.Signature {
-		t.changed, t.earlier, t.keeps = s.At, nil, false
+		t.changed, t.earlier, t.before = s.At, nil, Report{}
 	}
 	t.last = s
 	quiet := s.At.Sub(t.changed)
-	awake := t.awake(quiet / 2)
-	if len(t.earlier) == 0 && t.keeps && s.At.Sub(t.reading) <= t.After/2 {
-		awake = t.kept
-	}
 	every := min(max(t.After, quiet)/12, time.Minute)
 	begin := t.After - (rounds-1)*spacing(t.After)
 	if quiet >= begin {
-		r = Report{For: quiet, PMI: s.PMI, User: s.User, Awake: awake}
+		r = Report{For: quiet, PMI: s.PMI, User: s.User, Awake: t.awake(quiet / 2)}
 	}
 	switch {
 	case reading: // it stops the processes for a moment, so they wake up
-		t.earlier, t.reading, t.kept, t.keeps = nil, s.At, awake, quiet >= begin
+		t.earlier, t.reading, t.before = nil, s.At, r
 	case t.reading.IsZero() || s.At.Sub(t.reading) > min(t.After/4, 5*time.Second):
 		t.earlier = append(t.earlier, s)
 	}
@@ -88,8 +83,12 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 }
 
 // awake returns the ranks that have used enough CPU time to count as awake, in a period that ends now and is about as
-// long as window. It includes ranks whose CPU time is unknown.
+// long as window. It includes ranks whose CPU time is unknown. Soon after a reading, while there is no earlier sample,
+// it returns the ranks that were awake before the reading.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
+	if len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2 {
+		return t.before.Awake
+	}
 	var base Sample
 	for _, s := range t.earlier {
 		if base.At.IsZero() || t.last.At.Sub(s.At) >= window {
