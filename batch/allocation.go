@@ -153,8 +153,7 @@ func (s *System) refuseCopies(w Inputs) error {
 // noGroups returns the error for --het-group with a source of hosts that has no groups. source is the title of a
 // batch system, or an option.
 func noGroups(source string) error {
-	owners := GroupOwners("and")
-	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", owners, source), Remedy: "leave out --het-group"}
+	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", GroupOwners("and"), source), Remedy: "leave out --het-group"}
 }
 
 // otherSystem returns the name of another batch system in whose job mpiexec also runs, if that job has other hosts

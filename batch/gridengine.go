@@ -64,9 +64,9 @@ var gridEngine = System{
 // only this host.
 func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	if !w.set("PE_HOSTFILE") {
-		n, slots := max(1, w.count("NSLOTS")), w.value("NSLOTS")
+		n := max(1, w.count("NSLOTS"))
 		if n > maxCount {
-			return Allocation{}, listError("NSLOTS", fmt.Errorf("%s is not a slot count", quoted(slots)))
+			return Allocation{}, listError("NSLOTS", fmt.Errorf("%s is not a slot count", quoted(w.value("NSLOTS"))))
 		}
 		return Allocation{Source: "NSLOTS", Hosts: []Host{{Name: "localhost", Tasks: n}}}, nil
 	}

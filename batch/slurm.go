@@ -123,8 +123,7 @@ func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	case groups > 1:
 		a, err = slurmGroups(w, options.Groups, groups)
 	case options.Groups != nil:
-		jobID := slurmNumber(w)
-		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: Slurm job %s has no groups", jobID), Remedy: "leave out --het-group"}
+		return a, &usererr.Error{Text: fmt.Sprintf("--het-group: Slurm job %s has no groups", slurmNumber(w)), Remedy: "leave out --het-group"}
 	default:
 		a, err = slurmJob(w, inStep(w))
 	}
@@ -212,8 +211,7 @@ func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error
 	}
 	for _, group := range numbers {
 		if group >= groups {
-			jobID := slurmNumber(w)
-			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, jobID, groups), Remedy: "to use all groups, leave out --het-group"}
+			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "to use all groups, leave out --het-group"}
 		}
 	}
 	all.Hosts = hosts.hosts

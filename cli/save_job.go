@@ -86,8 +86,7 @@ func openLock(name string) (*os.File, error) {
 	}
 	if missing == nil && userfile.Owner(info) != os.Geteuid() {
 		lock.Close() // does nothing if lock is nil
-		owner := nsswitch.UserText(userfile.Owner(info))
-		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, owner), Remedy: "choose a file in a directory of your own"}
+		err = &usererr.Error{Text: fmt.Sprintf("%s belongs to %s", name, nsswitch.UserText(userfile.Owner(info))), Remedy: "choose a file in a directory of your own"}
 	}
 	return lock, err
 }

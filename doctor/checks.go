@@ -213,12 +213,11 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	if ranksGetOurLimit(c, l) {
 		command = "ulimit -H" + l.Flag
 	}
-	limit, resource := inUlimitUnit(l.Flag, l.Soft), l.Name
 	remedy := "raise the limit in /etc/security/limits.conf on the host, or where its sshd is started, to: "
 	if c.Local {
 		remedy = "raise the limit in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started, to: "
 	}
-	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit for %s of a login is only %d%s (%s)", resource, limit, unit, command), remedy+advised)
+	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit for %s of a login is only %d%s (%s)", l.Name, inUlimitUnit(l.Flag, l.Soft), unit, command), remedy+advised)
 }
 
 // inUlimitUnit converts a limit to the unit in which the shell's ulimit prints it, which is KiB for sizes.

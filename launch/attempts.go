@@ -320,8 +320,7 @@ func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, 
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
 	l.report(job.AttemptEvent{Event: "fence", Lost: lostNodes, Seconds: time.Until(until).Round(time.Millisecond).Seconds()})
 	timer := time.AfterFunc(lostNodesReportDelay, func() {
-		longest := text.FormatDuration(until.Sub(began))
-		l.env.Report(fmt.Sprintf("mpiexec waits before the restart, for at most %s, until all processes of the job on %s have ended", longest, where))
+		l.env.Report(fmt.Sprintf("mpiexec waits before the restart, for at most %s, until all processes of the job on %s have ended", text.FormatDuration(until.Sub(began)), where))
 	})
 	defer timer.Stop()
 	for dirty := lostNodes; time.Now().Before(until); {

@@ -89,8 +89,8 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 		bind = BySlot
 	}
 	for _, level := range []Level{l.Map.Level, bind} {
-		if objects := levelPlural(level); !t.KnowsLevel(level) {
-			return fmt.Errorf("the host does not report its %s", objects)
+		if !t.KnowsLevel(level) {
+			return fmt.Errorf("the host does not report its %s", levelPlural(level))
 		}
 	}
 	if l.Bind.Count > 1 && bind != BySlot {

@@ -96,11 +96,9 @@ func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, deman
 // claimedNote returns a note saying that another job has claimed CPUs that the batch system has granted to this job.
 func (n *candidate) claimedNote() job.Note {
 	claimed := len(n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0))
-	granted := max(n.Slots, claimed)
-	jobID, user := n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser
 	return job.Note{Code: CodeClaimed, Node: n.Name, ID: n.ID,
 		Text: fmt.Sprintf("%s: job %s of %s uses %d of the %d CPUs that the batch system granted to this job; ranks on this host are not bound",
-			n.Name, jobID, user, claimed, granted)}
+			n.Name, n.OutsideOccupancy.TopJob, n.OutsideOccupancy.TopUser, claimed, max(n.Slots, claimed))}
 }
 
 // cpuMapFor returns the CPU map of a node, which is the order in which ranks get the node's CPUs. It returns the user's
@@ -110,17 +108,16 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	if len(s.req.CPUMap) == 0 {
 		return n.CPUMap, note
 	}
-	mapSource := s.req.CPUMapOrigin
 	note = job.Note{Node: n.Name, ID: n.ID}
 	if !n.UserCPUMap {
 		note.Code = CodeMapDenied
-		note.Text = fmt.Sprintf("mpiexec ignores %s on %s, because allowUserMap is no", mapSource, n.Name)
+		note.Text = fmt.Sprintf("mpiexec ignores %s on %s, because allowUserMap is no", s.req.CPUMapOrigin, n.Name)
 		return n.CPUMap, note
 	}
 	for _, number := range s.req.CPUMap {
 		if !n.Topology.HasUnit(number, n.CountThreads) {
 			note.Code = CodeMapTooLarge
-			note.Text = fmt.Sprintf("mpiexec ignores %s on %s, because the host has no core %d", mapSource, n.Name, number)
+			note.Text = fmt.Sprintf("mpiexec ignores %s on %s, because the host has no core %d", s.req.CPUMapOrigin, n.Name, number)
 			return n.CPUMap, note
 		}
 	}

@@ -117,8 +117,7 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 	}
 	room := "no node has room for a rank"
 	if most > 0 {
-		capacity := sum(capacities)
-		room = fmt.Sprintf("contiguous nodes have room for at most %s (%s), and all nodes together for %d", text.Count(most, "rank"), hostlist.FoldBrief(names), capacity)
+		room = fmt.Sprintf("contiguous nodes have room for at most %s (%s), and all nodes together for %d", text.Count(most, "rank"), hostlist.FoldBrief(names), sum(capacities))
 	}
 	failed := &Error{Code: CodeNotContiguous, WantedRanks: required.Ranks, FreeRanks: most, Remedy: "leave out --contiguous, so that mpiexec may use nodes that are not contiguous",
 		Text: fmt.Sprintf("there are no contiguous nodes for %s: %s", text.Count(required.Ranks, "rank"), room)}
@@ -149,11 +148,11 @@ func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 		return holder{n.TopJob, n.TopUser, n.Movable}, n.Name
 	})
 	for _, g := range groups[:min(len(groups), maxBlockingJobs)] {
-		holder, can := g.Common, "cannot"
+		can := "cannot"
 		if g.Common.movable {
 			can, movable = "can", cmp.Or(movable, g.Common.id)
 		}
-		parts = append(parts, fmt.Sprintf("job %s of %s on %s (mpiexec %s move it)", holder.id, holder.user, hostlist.FoldBrief(g.Names), can))
+		parts = append(parts, fmt.Sprintf("job %s of %s on %s (mpiexec %s move it)", g.Common.id, g.Common.user, hostlist.FoldBrief(g.Names), can))
 	}
 	if more := len(groups) - len(parts); more > 0 {
 		parts = append(parts, text.Count(more, "other"))

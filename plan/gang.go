@@ -121,15 +121,14 @@ func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.Ga
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
 	if of := s.req.JobGang; of != nil && of.Parties != terms.Parties {
-		parties := of.Parties
-		return nil, nil, &Error{Code: CodeGang, Permanent: true, Text: fmt.Sprintf("--gang: this job needs [gang] with parties = %d, but %s has %s", parties, first.Name, describeTerms(terms))}
+		return nil, nil, &Error{Code: CodeGang, Permanent: true, Text: fmt.Sprintf("--gang: this job needs [gang] with parties = %d, but %s has %s", of.Parties, first.Name, describeTerms(terms))}
 	}
 	var competitors []job.GangJob
 	for _, np := range plans {
 		n := s.candidateOfPlan(np)
-		if other, otherTerms := n.Name, n.Gang; otherTerms != terms {
+		if n.Gang != terms {
 			return nil, nil, &Error{Code: CodeGang, Permanent: true,
-				Text:   fmt.Sprintf("--gang: the hosts have different settings [gang]: %s has %s, but %s has %s", first.Name, describeTerms(terms), other, describeTerms(otherTerms)),
+				Text:   fmt.Sprintf("--gang: the hosts have different settings [gang]: %s has %s, but %s has %s", first.Name, describeTerms(terms), n.Name, describeTerms(n.Gang)),
 				Remedy: "use hosts with the same [gang] in /etc/remshell/cluster.toml, or ask their administrator to change it"}
 		}
 		for _, g := range n.GangCPUs {
@@ -167,6 +166,5 @@ var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) str
 	if !w.gang || !known || need <= left {
 		return ""
 	}
-	left = max(0, left)
-	return fmt.Sprintf("this gang needs %d MB of memory, but the other gangs leave only %d MB; to request less, use --mem-per-rank", need>>20, left>>20)
+	return fmt.Sprintf("this gang needs %d MB of memory, but the other gangs leave only %d MB; to request less, use --mem-per-rank", need>>20, max(0, left)>>20)
 }}

@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"remshell/gpu"
 	"remshell/hostlist"
@@ -39,13 +38,12 @@ var gpuCheck = nodeCheck{"no-gpu", func(s *candidate, w *requirement) string {
 
 // freeGPUCheck rejects a node that has fewer free GPUs than one rank needs.
 var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) string {
-	free := s.gpus
-	if w.gpusPerRank <= len(free) {
+	if w.gpusPerRank <= len(s.gpus) {
 		return ""
 	}
-	text := fmt.Sprintf("the host has %d of %s free", len(free), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
+	text := fmt.Sprintf("the host has %d of %s free", len(s.gpus), text.Count(len(gpu.OfBestVendor(s.GPUs)), "GPU"))
 	if w.gpusPerRank > 1 {
-		text += ", but each rank needs " + strconv.Itoa(w.gpusPerRank)
+		text += fmt.Sprintf(", but each rank needs %d", w.gpusPerRank)
 	}
 	return text
 }}
@@ -76,12 +74,11 @@ func (s *placement) refuseFewGPUs(a *eligibleNodes, n int) *Error {
 		free += s.freeGPUs[i]
 		taken += len(gpu.OfBestVendor(s.candidates[i].GPUs)) - len(s.candidates[i].gpus)
 	}
-	ranksDoNotFit, option := s.describeExcess(a, n), gpuOption(a.app.GPUs)
-	text := fmt.Sprintf("%s with %s: mpiexec found %s on %s (%s), which is enough for %s", ranksDoNotFit, option,
+	text := fmt.Sprintf("%s with %s: mpiexec found %s on %s (%s), which is enough for %s", s.describeExcess(a, n), gpuOption(a.app.GPUs),
 		text.Count(free, "free GPU"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names), text.Count(capacity, "rank"))
 	remedy := "start fewer ranks, or add hosts"
 	if taken > 0 {
-		text += fmt.Sprintf("; other jobs use %s", strconv.Itoa(taken))
+		text += fmt.Sprintf("; other jobs use %d", taken)
 	} else {
 		remedy += "; without this option, all ranks share the GPUs"
 	}

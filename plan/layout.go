@@ -228,11 +228,11 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 	if option == "" {
 		return failed
 	}
-	capacity, ranksDoNotFit := a.freeCapacity(), s.describeExcess(a, n)
+	capacity := a.freeCapacity()
 	failed.Text = fmt.Sprintf("%s: %s allows only %s on %s (%s)",
-		ranksDoNotFit, option, text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
-	if number := m.PerObject; number > 0 {
-		failed.Remedy = fmt.Sprintf("lower -n to %d, increase the %d in --map-by %s, or share CPUs with --oversubscribe", capacity, number, m.Text)
+		s.describeExcess(a, n), option, text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	if m.PerObject > 0 {
+		failed.Remedy = fmt.Sprintf("lower -n to %d, increase the %d in --map-by %s, or share CPUs with --oversubscribe", capacity, m.PerObject, m.Text)
 	}
 	return failed
 }
@@ -246,9 +246,8 @@ func (s *placement) bindMappedRanks(i int, ranks []job.RankPlan) *Error {
 	}
 	binder := pin.NewBinder(n.Topology, l.slots[i], pin.FreeSlots(l.slots[i], busyForLayout(n, layout, s.ignoresOtherJobs())), layout, n.slotsAreThreads())
 	if layout.Bind.PutsRanksOnSameCPU(len(ranks)) && !s.userAllowsSharing() {
-		option := bindingSource(n, l.Layout)
 		return &Error{Code: CodeNotEnough, Permanent: true, Remedy: "give each rank of a node its own set of CPUs, or share CPUs with --oversubscribe",
-			Text: fmt.Sprintf("%s binds all %d ranks on %s to the same CPUs", option, len(ranks), n.Name)}
+			Text: fmt.Sprintf("%s binds all %d ranks on %s to the same CPUs", bindingSource(n, l.Layout), len(ranks), n.Name)}
 	}
 	for k := range ranks {
 		s.bindRank(n, &ranks[k], binder.Bind(k, l.takenByRank[ranks[k].Rank].Slots))

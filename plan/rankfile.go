@@ -56,8 +56,7 @@ func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	case !usable[i]:
 		w := requirementOf(s.req, app)
 		code, detail := dropReason(n, &w)
-		reason := reasonText(code, detail)
-		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reason)
+		return refuseFixedPlacement(fixed, CodeNoNodes, "rank %d cannot run on %s: %s", rank, n.Name, reasonText(code, detail))
 	case limit <= 0:
 		return refuseFixedPlacement(fixed, CodeLimits, "rank %d does not fit on %s: %s allows only %s on this host", rank, n.Name, limitName, text.Count(s.ranksOn[i], "rank"))
 	case app.PerNode > 0 && s.fixedRanksOn[[2]int{a, i}] >= app.PerNode:

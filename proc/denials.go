@@ -39,8 +39,7 @@ func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
 		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
 		if most, _ := CgroupLimits(root); most >= 0 {
-			limit := most >> 20
-			text += fmt.Sprintf(", whose limit is %d MiB", limit)
+			text += fmt.Sprintf(", whose limit is %d MiB", most>>20)
 		}
 		return text
 	}

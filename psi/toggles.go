@@ -56,10 +56,9 @@ func (c *Settings) readToggles(in Input) {
 	c.NoPin = isOn(in, "__PSI_NO_PINPROC")
 	c.NoMemBind = isOn(in, "__PSI_NO_BINDMEM") || isOn(in, "__PSI_NO_MEMBIND")
 	for _, t := range toggles {
-		variable := t.variable
-		value, defined := in.Env(variable)
+		value, defined := in.Env(t.variable)
 		if defined && t.flag(&in.Flags) == nil && meansNo(value) {
-			c.addWarning("value-ignored", "%s=%q has the same effect as any other value of this variable: it switches the setting on; to switch it off, unset the variable", variable, value)
+			c.addWarning("value-ignored", "%s=%q has the same effect as any other value of this variable: it switches the setting on; to switch it off, unset the variable", t.variable, value)
 		}
 	}
 	if f := in.Flags.Exclusive; f != nil && !*f && c.Overbook {

@@ -289,8 +289,7 @@ func (m *ringRank) passToken(next net.Conn, accepted <-chan net.Conn) (time.Dura
 	case m.rank > 0:
 		return 0, send(n + 1)
 	case n != uint64(m.size-1):
-		passed := n + 1
-		return 0, fmt.Errorf("the message that the ranks passed around the ring visited %d ranks instead of %d", passed, m.size)
+		return 0, fmt.Errorf("the message that the ranks passed around the ring visited %d ranks instead of %d", n+1, m.size)
 	}
 	return time.Since(began), nil
 }

@@ -336,8 +336,8 @@ func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 			continue
 		}
 		e := hostError(m, "connect", KindNoRoute, "the host did not answer within "+formatSeconds(s.timeouts.shell), "")
-		if limit := s.timeouts.others; s.invited {
-			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("the helper did not connect to this host on port %d within %s", listener.Port(), formatSeconds(limit)), "use -launcher "+s.perHostOption())
+		if s.invited {
+			e = hostError(m, "helper", KindNoRoute, fmt.Sprintf("the helper did not connect to this host on port %d within %s", listener.Port(), formatSeconds(s.timeouts.others)), "use -launcher "+s.perHostOption())
 		}
 		s.dropHost(host)
 		listener.StopExpecting(host)

@@ -327,8 +327,7 @@ func (d *delivery) failLineError(line string) error {
 	switch {
 	case code == "machine":
 		goos, goarch := d.self.targetSystem()
-		system := text
-		e := d.newError("deliver", KindMachine, "the node has the system %s, but this mpiexec is for %s %s", system, goos, goarch)
+		e := d.newError("deliver", KindMachine, "the node has the system %s, but this mpiexec is for %s %s", text, goos, goarch)
 		e.Remedy = "start the job from a host of the same kind"
 		return e
 	case code == "told":

@@ -40,8 +40,7 @@ func CheckChanges(line option.Line, savedRequest job.Request) error {
 		switch {
 		case slices.Contains(allowed, g.Name) || g.MayChange():
 		case g.Name == "n":
-			ranks := rankCountsText(savedRequest)
-			return &usererr.Error{Text: fmt.Sprintf("--resume cannot change %s: the number of ranks of the saved job is %s", g.Spelled, ranks),
+			return &usererr.Error{Text: fmt.Sprintf("--resume cannot change %s: the number of ranks of the saved job is %s", g.Spelled, rankCountsText(savedRequest)),
 				Remedy: "to allow fewer ranks, use --min-ranks or -soft"}
 		default:
 			return &usererr.Error{Text: fmt.Sprintf("--resume cannot change %s: the saved job determines it", g.Spelled),

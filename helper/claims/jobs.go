@@ -79,8 +79,7 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 		answer.Err = err.Error()
 	}
 	if omitted := answer.Truncate(m.MaxBytes); len(omitted) > 0 && notice == "" {
-		user := w.ledger.UserName(omitted[0])
-		notice = fmt.Sprintf("the list of jobs is incomplete, because user %s has too many jobs", user)
+		notice = fmt.Sprintf("the list of jobs is incomplete, because user %s has too many jobs", w.ledger.UserName(omitted[0]))
 	}
 	if answer.Settings, err = probe.ReadState(w.adminFiles.State); err != nil {
 		notice = cmp.Or(notice, "the settings of the node cannot be read: "+err.Error())

@@ -98,8 +98,7 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 		return // other users make requests faster than replies expire
 	}
 	if !authorized {
-		user := w.ledger.UserName(os.Geteuid())
-		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("%s, because job %s belongs to user %s", job.NotAllowedText, a.Job, user)})
+		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("%s, because job %s belongs to user %s", job.NotAllowedText, a.Job, w.ledger.UserName(os.Geteuid()))})
 		return
 	}
 	if w.requests.mpiexecStopped {

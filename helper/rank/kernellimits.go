@@ -88,8 +88,7 @@ func rlimitOf(b job.KernelLimit) unix.Rlimit {
 }
 
 func (r Rlimit) setError(reason string) *Error {
-	value := limitText(r.resource, r.value.Cur)
-	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, value, reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
+	return &Error{job.ExitInternal, fmt.Sprintf("cannot set limit %s to %s: %s", r.name, limitText(r.resource, r.value.Cur), reason), "use a lower value with --limit, or have the hard limit raised in /etc/security/limits.conf on that host"}
 }
 
 // applyTo sets the limits of a process that this thread has forked and that has stopped after its exec. Then it lets

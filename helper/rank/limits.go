@@ -44,8 +44,8 @@ func (l SoftLimits) SetInherited(log func(string)) {
 		}
 		cur := clipToHard(soft.Soft, own.Max)
 		if soft.Soft >= 0 && cur < uint64(soft.Soft) || soft.Soft < 0 && own.Max != math.MaxUint64 {
-			name, value, hard := limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)
-			log(fmt.Sprintf("cannot set the limit of %s to %s: the hard limit is %s", name, value, hard))
+			log(fmt.Sprintf("cannot set the limit of %s to %s: the hard limit is %s",
+				limitName(soft.Resource), limitText(soft.Resource, uint64(soft.Soft)), limitText(soft.Resource, cur)))
 		}
 		if isInherited(soft.Resource) {
 			unix.Setrlimit(soft.Resource, &unix.Rlimit{Cur: cur, Max: own.Max})

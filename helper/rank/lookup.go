@@ -170,9 +170,8 @@ func execError(err error, file, path string, argv, env []string) *Error {
 			failed.Hint = fmt.Sprintf("the program is built for %s, but this host is %s", machine, runtime.GOARCH)
 		}
 	case errors.Is(err, syscall.E2BIG):
-		size, largest := bytesOf(argv)+bytesOf(env), strings.Join(largestVariables(env, 3), ", ")
-		failed.Reason = fmt.Sprintf("program %s: its arguments and environment are too long (%d bytes)", path, size)
-		failed.Hint = "make some environment variables shorter; the largest are " + largest
+		failed.Reason = fmt.Sprintf("program %s: its arguments and environment are too long (%d bytes)", path, bytesOf(argv)+bytesOf(env))
+		failed.Hint = "make some environment variables shorter; the largest are " + strings.Join(largestVariables(env, 3), ", ")
 	case errors.Is(err, syscall.EAGAIN):
 		failed.Reason = fmt.Sprintf("program %s: the host does not allow more processes", path)
 		failed.Hint = "check ulimit -u on that host"

@@ -42,8 +42,7 @@ func (l RateLimits) TooSoon(r Request, now time.Time) string {
 	}
 	fullAgain = fullAgain.Add(pause)
 	if wait := fullAgain.Sub(now) - burst*pause; wait > 0 {
-		node, pause := r.SayingNode, text.FormatDuration((wait + time.Second - 1).Truncate(time.Second))
-		return fmt.Sprintf("the job received too many requests through %s; try again in %s", node, pause)
+		return fmt.Sprintf("the job received too many requests through %s; try again in %s", r.SayingNode, text.FormatDuration((wait + time.Second - 1).Truncate(time.Second)))
 	}
 	l[key] = fullAgain
 	return ""

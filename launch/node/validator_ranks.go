@@ -259,11 +259,9 @@ func (v *Validator) checkPMIxFence(m *wire.Fence, id fence.ID) (wire.Message, er
 	case v.fences[m.ID]:
 		return nil, Violationf("the host opened 2 fences at once")
 	case len(v.fences) >= maxOpenFences:
-		count := len(v.fences) + 1
-		return nil, Violationf("the host opened %d fences at once", count)
+		return nil, Violationf("the host opened %d fences at once", len(v.fences)+1)
 	case v.openFenceBytes+len(m.ID) > maxFenceNameBytes:
-		size := v.openFenceBytes + len(m.ID)
-		return nil, Violationf("the host opened fences whose names have %d bytes in total", size)
+		return nil, Violationf("the host opened fences whose names have %d bytes in total", v.openFenceBytes+len(m.ID))
 	}
 	admitted, err := v.UnlessDrained(v.UnlessEnding(m))
 	if admitted != nil {
@@ -285,8 +283,7 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	case p.phase == groupDrained:
 		return nil, errLate(m)
 	case p.fenceOpen || n != p.nextFence:
-		count := p.openFenceCount(n)
-		return nil, Violationf("the host opened %d fences at once", count)
+		return nil, Violationf("the host opened %d fences at once", p.openFenceCount(n))
 	}
 	p.nextFence++
 	p.fenceOpen = true

@@ -116,8 +116,7 @@ func (r *RankRequests) CheckNext(m wire.Message, id, limit int, kind string) err
 	case id <= r.lastID:
 		return InvalidValue(m, "ID", id)
 	case r.unanswered >= limit:
-		count := limit + 1
-		return Violationf("the host sent %d %s at once", count, kind)
+		return Violationf("the host sent %d %s at once", limit+1, kind)
 	}
 	r.lastID = id
 	return nil

@@ -177,8 +177,7 @@ func waitReason(failed *plan.Error, until time.Time) string {
 	ranks := fmt.Sprintf("%d of %s", failed.FreeRanks, text.Count(failed.WantedRanks, "rank"))
 	switch code := failed.Code; {
 	case code == plan.CodeDelayed:
-		end := until.Format(time.TimeOnly)
-		return fmt.Sprintf("mpiexec waits until %s for a better node set", end)
+		return fmt.Sprintf("mpiexec waits until %s for a better node set", until.Format(time.TimeOnly))
 	case code == plan.CodeQueueBusy:
 		return "other requests are ahead"
 	case failed.WantedRanks == 0:

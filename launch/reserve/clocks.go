@@ -45,8 +45,7 @@ func (r *reservation) checkClocks(p job.Plan) error {
 	if by <= p.Gang.Slice/10 {
 		return nil
 	}
-	difference := by.Round(100 * time.Millisecond)
-	text := fmt.Sprintf("--gang: the clock of %s is %v ahead of the clock of %s", ahead.def.Name, difference, behind.def.Name)
+	text := fmt.Sprintf("--gang: the clock of %s is %v ahead of the clock of %s", ahead.def.Name, by.Round(100*time.Millisecond), behind.def.Name)
 	if by <= p.Gang.Slice/2 {
 		r.reportOnce("warning: " + text + "; in each turn, this time is lost")
 		return nil

@@ -36,8 +36,8 @@ func (m Move) Args() (args []string, err error) {
 		names  []string
 	}{{fromArg, m.From}, {toArg, m.To}} {
 		folded := hostlist.FoldList(list.names)
-		if name, size := strings.TrimSuffix(list.prefix, "="), len(folded); size > maxMoveText {
-			return nil, fmt.Errorf("the list of hosts of --%s has %d bytes, but at most %d bytes are allowed", name, size, maxMoveText)
+		if len(folded) > maxMoveText {
+			return nil, fmt.Errorf("the list of hosts of --%s has %d bytes, but at most %d bytes are allowed", strings.TrimSuffix(list.prefix, "="), len(folded), maxMoveText)
 		}
 		if folded != "" {
 			args = append(args, list.prefix+folded)
@@ -73,9 +73,9 @@ func ParseMove(args []string) (m Move, err error) {
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:
-		return "the job cannot be moved: it was started without --restart"
+		return "the job cannot be moved: " + job.StartedWithoutText + " --restart"
 	case !req.Checkpoint.CanRequest():
-		return "the job cannot be moved: it was started without --ckpt-signal and --ckpt-cmd, so its results would be lost"
+		return "the job cannot be moved: " + job.StartedWithoutText + " --ckpt-signal and --ckpt-cmd, so its results would be lost"
 	case req.EndPolicy.LeaveChildren:
 		return "the job cannot be moved: it was started with --leave-children, so its processes might stay on the old hosts"
 	}

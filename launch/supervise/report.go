@@ -174,8 +174,8 @@ func (s *State) othersText() string {
 			how = append(how, fmt.Sprintf("%d with %s", bySignal[signal], job.Signal(signal)))
 		}
 	}
-	if exited := bySignal[0]; exited > 0 {
-		how = append(how, fmt.Sprintf("%d exited after a request to end", exited))
+	if bySignal[0] > 0 {
+		how = append(how, fmt.Sprintf("%d exited after a request to end", bySignal[0]))
 	}
 	ranks := "other rank"
 	if s.Cause.rule().blames == blameNobody {

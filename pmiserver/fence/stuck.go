@@ -32,11 +32,9 @@ func (r Rank) String() string {
 func (e *StuckError) Error() string {
 	gone := ranksText(e.Gone, "has", "have")
 	if e.Released {
-		waiting := ranksText(e.Waiting, "", "")
-		return fmt.Sprintf("a PMIx fence returned an error to %s, because %s ended without entering it", waiting, gone)
+		return fmt.Sprintf("a PMIx fence returned an error to %s, because %s ended without entering it", ranksText(e.Waiting, "", ""), gone)
 	}
-	waiting := ranksText(e.Waiting, "waits", "wait")
-	return fmt.Sprintf("%s in a barrier, but %s ended without entering it", waiting, gone)
+	return fmt.Sprintf("%s in a barrier, but %s ended without entering it", ranksText(e.Waiting, "waits", "wait"), gone)
 }
 
 // Hint returns the usual cause of a fence that cannot complete.

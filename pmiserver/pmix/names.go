@@ -119,8 +119,7 @@ func (c *client) handleLookup(q requestInfo, r *message.Lookup) {
 		}
 		found, status := c.findNames(ctx, r.Keys, least, waits)
 		if status != message.Success && context.Cause(ctx) == errJobEnded {
-			name := r.Keys[0]
-			c.group.warn(c.rank.number, fmt.Sprintf("PMIx: the rank no longer waits for the name %s, because the job that opened the port of this name has ended", name))
+			c.group.warn(c.rank.number, fmt.Sprintf("PMIx: the rank no longer waits for the name %s, because the job that opened the port of this name has ended", r.Keys[0]))
 		}
 		if status == message.Success {
 			c.reply(q, "found", message.AppendFound(message.NewReply(q.tag), found))

@@ -137,7 +137,7 @@ func (s *State) Shift(stopped time.Duration, end time.Time) {
 // WhyUnsupported returns why a job cannot write checkpoints on request, or "" if it can.
 func WhyUnsupported(p job.CheckpointPolicy) string {
 	if !p.CanRequest() {
-		return "the job cannot write checkpoints: it was started without --ckpt-signal and --ckpt-cmd"
+		return "the job cannot write checkpoints: " + job.StartedWithoutText + " --ckpt-signal and --ckpt-cmd"
 	}
 	return ""
 }
