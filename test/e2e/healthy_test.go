@@ -19,8 +19,7 @@ import (
 // times. HEALTHY_RUNS is how many runs there are, at least one of each program, and HEALTHY_LANES how many at a time.
 func TestHealthyRunsWithoutAlarm(t *testing.T) {
 	t.Parallel()
-	lanes, _ := strconv.Atoi(os.Getenv("HEALTHY_LANES"))
-	lanes = max(lanes, 1)
+	lanes := max(intVariable(t, "HEALTHY_LANES", 1), 1)
 	b := newTestCluster(t, testbed.Options{Hosts: 2 * lanes})
 	dir, err := os.MkdirTemp(filepath.Join(repoRoot, "build"), "healthy-") // the hosts see it
 	if err != nil {
@@ -28,8 +27,7 @@ func TestHealthyRunsWithoutAlarm(t *testing.T) {
 	}
 	defer os.RemoveAll(dir)
 	commands := healthyPrograms(t, dir)
-	runs, _ := strconv.Atoi(os.Getenv("HEALTHY_RUNS"))
-	runs = max(runs, len(commands))
+	runs := max(intVariable(t, "HEALTHY_RUNS", 0), len(commands))
 	var done, looks, alarms atomic.Int64
 	t.Run("lanes", func(t *testing.T) {
 		for lane := range lanes {
