@@ -198,7 +198,7 @@ func writeAllow(s job.NodeSettings) (lines string) {
 	return lines
 }
 
-// An allowList is one of the lists in a job.Allow, with the list's key in the file.
+// An allowList is one of the lists in a job.Allow, together with the key that sets it in the state file.
 type allowList struct {
 	key, member string
 	names       *[]string

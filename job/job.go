@@ -91,7 +91,7 @@ type Request struct {
 }
 
 // SpawnHosts says on which hosts ranks may spawn processes (rule TRUST-9). The zero value allows the
-// candidates of the job.
+// job's candidate hosts.
 type SpawnHosts struct {
 	None   bool      // spawning is not allowed
 	Job    bool      // only nodes that run ranks of the job already

@@ -211,7 +211,7 @@ func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	return s.candidates[i].Topology.ObjectOf(l.slots[i][t.Slots[0]].CPUs[0], l.Rank.Level)
 }
 
-// refuseByPolicy returns the error failed, which says that n ranks do not fit. If there are too few slots because of
+// refuseByPolicy returns failed, the error which says that n ranks do not fit. If there are too few slots because of
 // --map-by or a list of CPUs, it first changes the text and the hint to say this.
 func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Error {
 	if s.layout == nil {

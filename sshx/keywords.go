@@ -40,7 +40,7 @@ var known = sync.OnceValue(func() map[string]bool {
 	return m
 })
 
-// isKeyword reports whether any version of ssh knows a keyword.
+// isKeyword reports whether word is a keyword in any version of ssh.
 func isKeyword(word string) bool { return known()[strings.ToLower(word)] }
 
 // closestKeyword returns a known keyword that differs from word by one or two letters, or "".

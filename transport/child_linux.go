@@ -11,8 +11,8 @@ import (
 	"remshell/proc"
 )
 
-// These are the times for ending the orphans of a killed helper. mpiexec sends SIGTERM first, and SIGKILL after
-// orphanGrace. On other nodes the reaper does the same.
+// These are the delays for ending the orphans of a killed helper on this machine. mpiexec sends SIGTERM first, and
+// SIGKILL after orphanGrace. On remote nodes, the reaper does the same.
 const (
 	orphanGrace   = time.Second
 	orphanTimeout = 10 * time.Second

@@ -60,8 +60,8 @@ func routeText(t sshx.Target) string {
 }
 
 // target looks a host up in the user's SSH configuration, by the name that the user wrote (rule SSH-1). The host
-// list overrides the configuration. If the host list has no login settings, the SSHLogin for a server of this job
-// overrides the configuration.
+// list overrides the configuration. If the host list has no login settings and the host has an SSH server of this
+// job, the login for that server (JobLogins) overrides the configuration.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {

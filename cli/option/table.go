@@ -152,7 +152,7 @@ func (s Spelling) checkText(text string) error {
 	return nil
 }
 
-// value returns the option's value if the user gives this spelling, followed by text.
+// value returns the value that the option gets when the user writes this spelling followed by text.
 func (s Spelling) value(text string) string {
 	if s.Form == "" {
 		return text

@@ -90,8 +90,8 @@ func (w Inputs) NodeSets(line option.Line) (nodeset.Setting, error) {
 	return choice.NodeSet, err
 }
 
-// isLocalHostOnly reports whether this machine is the only named host and belongs neither to a cluster file
-// nor to a batch system's job.
+// isLocalHostOnly reports whether this machine is the only named host, is not listed in a cluster file, and is not
+// part of a batch system's job.
 func (w Inputs) isLocalHostOnly(nodes []job.NodeDef, rmk string) bool {
 	if batch.Known(rmk) {
 		return false

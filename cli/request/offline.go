@@ -93,7 +93,7 @@ func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) si
 	return o
 }
 
-// neededFact returns which property of the hosts must be known because of an option, as text for an error message.
+// neededFact returns the property of hosts that mpiexec must know to apply the option, as text for an error message.
 func neededFact(req job.Request, option string) string {
 	switch {
 	case option == "-gpus-per-proc":

@@ -46,7 +46,7 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish publishes a name again that a lookup has removed. It is called if the rank that looked up the name has
+// republish publishes again a name that a lookup has removed. It is called if the rank that looked up the name has
 // ended without receiving it (rule PMIX-41). It does not wait for a reply.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {

@@ -46,8 +46,8 @@ func expandFiles(commands []spawn.Command, dir string) error {
 	return nil
 }
 
-// expandInfoFile returns info with the key "file" replaced by the keys in the file that it names. If info contains
-// such a key itself, the value in info counts. Each line of the file is KEY = VALUE.
+// expandInfoFile returns info with the key "file" replaced by the keys in the file that it names. If a key
+// is in both, the value in info takes precedence. Each line of the file is KEY = VALUE.
 func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error) {
 	var direct []spawn.Pair
 	for _, p := range info {

@@ -126,7 +126,7 @@ func (v *Validator) noteGroupCancelled(group string) {
 	v.forgetGroup(group)
 }
 
-// noteGroupStarted records that Start is sent, which starts the ranks of a group.
+// noteGroupStarted records that mpiexec is sending Start, the message that starts the ranks of a group.
 func (v *Validator) noteGroupStarted(group string) {
 	p := v.groups[group]
 	if p == nil {

@@ -7,9 +7,9 @@ import (
 	"remshell/job"
 )
 
-// batchGrace is how long after the first cause mpiexec may still decide that the batch system was the real cause. A
-// batch system ends hosts, helpers and ranks all at once, but mpiexec learns of their ends one after the other (rule
-// RM-61).
+// batchGrace is the time after the first cause for the end of the job in which mpiexec may still decide that the batch
+// system was the real cause. A batch system ends hosts, helpers and ranks all at once, but mpiexec learns of their ends
+// one after the other (rule RM-61).
 const batchGrace = 5 * time.Second
 
 // helperSignaled handles the event which reports that a helper received a signal that ends it, such as SIGTERM. If all

@@ -75,7 +75,7 @@ type WordError struct {
 	Reason  string // a predicate of the token; empty: the token is not one of the allowed words
 }
 
-// These are the reasons for a request whose policy or attribute is unknown.
+// These are values of WordError.Reason, for an unknown policy and an unknown attribute.
 const (
 	NoPolicy    = "is not a policy"
 	NoAttribute = "is not an attribute"

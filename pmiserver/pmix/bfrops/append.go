@@ -26,7 +26,7 @@ func AppendSize(dst []byte, n int) []byte { return appendSize(appendPack(dst, 1)
 // AppendText appends a PMIx pack with one STRING.
 func AppendText(dst []byte, text string) []byte { return appendText(appendPack(dst, 1), text) }
 
-// AppendPair appends a PMIx pack with one KVAL, which is a key and its value.
+// AppendPair appends a packed PMIx KVAL, that is, a key and its value.
 func AppendPair(dst []byte, key string, value Value) []byte {
 	return appendValue(appendText(appendPack(dst, 1), key), value)
 }
