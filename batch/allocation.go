@@ -74,7 +74,7 @@ type Login struct {
 // HasLogin reports whether an SSH server was started on the host for the job.
 func (h Host) HasLogin() bool { return h.Login != Login{} }
 
-// Tasks returns the number of tasks on all hosts.
+// Tasks returns the total number of tasks of all hosts.
 func (a Allocation) Tasks() (n int) {
 	for _, h := range a.Hosts {
 		n += h.Tasks
@@ -82,7 +82,7 @@ func (a Allocation) Tasks() (n int) {
 	return n
 }
 
-// CPUs returns the number of CPUs on all hosts.
+// CPUs returns the total number of CPUs of all hosts.
 func (a Allocation) CPUs() (n int) {
 	for _, h := range a.Hosts {
 		n += h.CPUs
@@ -210,10 +210,10 @@ func (w Inputs) value(name string) string {
 	return value
 }
 
-// set reports whether a variable is set and not empty.
+// set reports whether the named environment variable is set and not empty.
 func (w Inputs) set(name string) bool { return w.value(name) != "" }
 
-// count returns the value of a variable as a number. It returns 0 if the value is not a positive number.
+// count returns the value of the named environment variable, or 0 if the value is not a positive number.
 func (w Inputs) count(name string) int {
 	n, _ := number(w.value(name))
 	return n

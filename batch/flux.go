@@ -126,7 +126,7 @@ func fluxResources(text string) (a Allocation, err error) {
 	return a, nil
 }
 
-// hosts returns a Host for each name, with the cores of the host's broker ranks.
+// hosts returns one Host for each name. The names are in the order of the broker ranks, whose cores and GPUs r lists.
 func (r *resources) hosts(names []string) ([]Host, error) {
 	var l list
 	rank := 0

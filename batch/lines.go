@@ -35,7 +35,7 @@ type list struct {
 // long file takes only linear time and memory.
 type pieces map[int][]string
 
-// add adds a string about host i. It ignores an empty string.
+// add appends piece to the strings that were collected for host i, unless piece is empty.
 func (p *pieces) add(i int, piece string) {
 	if piece == "" {
 		return
@@ -46,7 +46,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns first, followed by all strings about host i.
+// behind returns first, followed by the strings that were collected for host i, separated by commas.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -95,7 +95,7 @@ func (l *list) add(h Host) error {
 	return nil
 }
 
-// words adds one task on the named host for each word. Each word is a host name.
+// words adds one task for each host name in words.
 func (l *list) words(words []string) error {
 	for _, word := range words {
 		if err := l.add(Host{Name: word, Tasks: 1}); err != nil {
@@ -144,7 +144,7 @@ func (w Inputs) lines(source, name string, handle func(number int, words []strin
 	return nil, nil
 }
 
-// file reads a host list from the file whose name is the value of a variable.
+// file reads a host list from the file that the environment variable names.
 func (w Inputs) file(variable, form string) (l list, err error) {
 	if !w.set(variable) {
 		return l, newUnreadError(variable + " is not set")

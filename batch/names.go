@@ -28,7 +28,7 @@ func number(text string) (n int, ok bool) {
 	return n, err == nil && n <= maxNumber
 }
 
-// slotCount parses the number of tasks or CPUs of a host.
+// slotCount parses a number of tasks or CPUs from 0 to maxCount.
 func slotCount(text string) (int, error) {
 	n, ok := number(text)
 	if !ok || n > maxCount {
@@ -192,7 +192,7 @@ func numbered(text string) bool {
 	return true
 }
 
-// nth returns the number at index i, counted from 0, of a set that setSize accepts.
+// nth returns the number at index i, counted from 0, of the set in text. text must be valid for setSize.
 func nth(text string, i int) int {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _, _ := span(part)
@@ -236,7 +236,8 @@ func counts(variable, text string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// counts returns the number for each host from the value of a variable. It returns nil if the variable is not set.
+// counts returns one number for each host, as the environment variable lists them. If it is not set, counts returns
+// nil.
 func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	if variable == "" || !w.set(variable) {
 		return nil, nil

@@ -66,7 +66,7 @@ func pbsTask(c Call) []string {
 	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
 }
 
-// pbsLine returns the last line that PBS's program has written to standard error, without the program's name.
+// pbsLine returns the last line in stderr, the error output of pbs_tmrsh, without the program's name.
 func pbsLine(stderr string) string {
 	_, line, named := strings.Cut(lastOf(stderr, nil, nil), "pbs_tmrsh: ")
 	if !named {

@@ -155,7 +155,7 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 	}
 }
 
-// slurmNames holds the names of the variables in which Slurm describes hosts. tasks and cpus may be empty.
+// slurmNames holds the names of the variables in which Slurm describes hosts. All but hostsVariable may be empty.
 type slurmNames struct{ hostsVariable, tasks, cpus, width string }
 
 // slurmStep returns the allocation of the step in which srun has started mpiexec.

@@ -54,7 +54,7 @@ Options and hosts are those of mpijob. mpijob help lists them.
 // apstatCommands maps one-letter options of apstat to subcommands of mpijob.
 var apstatCommands = map[rune]string{'a': "ps", 'n': "doctor", 'p': "queue", 'A': "status"}
 
-// translateApstat translates the arguments of Cray's apstat.
+// translateApstat translates the arguments of Cray's apstat to those of mpijob. For --help, it returns only help.
 func translateApstat(args []string, table *option.JobTable) (words []string, help string, err error) {
 	word, letter, id := "", 'a', ""
 	var rest []string
@@ -98,7 +98,7 @@ func translateApstat(args []string, table *option.JobTable) (words []string, hel
 	return slices.Insert(rest, 0, word), "", nil
 }
 
-// translateApkill translates the arguments of Cray's apkill.
+// translateApkill translates the arguments of Cray's apkill to those of mpijob. For --help, it returns only help.
 func translateApkill(args []string, table *option.JobTable) (words []string, help string, err error) {
 	signal := ""
 	var rest []string

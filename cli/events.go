@@ -24,7 +24,7 @@ An eventWriter writes the events of a run as they happen (--json, rule DIAG-7), 
 	{"v":1,"time":"...","event":"start","rank":0,"node":"n1","pid":4711,"seconds":0.01}
 
 	goroutine of Run, dialers --enqueue--> queue --writeLoop--> stdout or a file
-	printers ----------------Output--------'    (Output blocks until written, so that credit limits the ranks' output)
+	printers ----------------Output--------'    (Output blocks until written, which slows down the ranks' output)
 
 The events of one rank are in order: start, output, exit. If the file cannot be written, the job goes on,
 and the error is reported at its end.

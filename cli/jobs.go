@@ -118,7 +118,7 @@ func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	return job.ExitOK, err
 }
 
-// coreListings are the listings of mpijob subcommands that do not belong to a feature.
+// coreListings maps the subcommands of mpijob that belong to no feature to the listings that they print.
 var coreListings = map[string]setup.Listing{
 	"ps":    {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatJobs(), true }},
 	"queue": {Read: readLedgers, Format: func(l format.Ledger, _ job.JobRef) (string, bool) { return l.FormatQueue(), true }},

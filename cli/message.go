@@ -69,7 +69,7 @@ func (m message) render(program string, width int, colour bool) string {
 	return b.String()
 }
 
-// A messagePrinter prints messages to a writer that leads to standard error.
+// A messagePrinter prints messages to its Writer, which passes them on to standard error.
 type messagePrinter struct {
 	io.Writer
 	terminal *os.File // standard error if it is a terminal; else nil
@@ -77,7 +77,7 @@ type messagePrinter struct {
 	program  string // with which messages begin
 }
 
-// newMessagePrinter returns a printer for messages. w leads to standard error.
+// newMessagePrinter returns a messagePrinter that prints to w. w must pass on to standard error what it receives.
 func (s System) newMessagePrinter(w io.Writer, j option.JobOptions) messagePrinter {
 	to := messagePrinter{Writer: w, program: s.programName(), colour: useColor(j.Color, s.getenv, isTerminal(s.Err))}
 	if isTerminal(s.Err) {
@@ -100,7 +100,7 @@ func widthOf(w any) int {
 	return 0
 }
 
-// printLine prints a line about a running job.
+// printLine prints text as a warning if it begins with "warning:", and as a note otherwise.
 func (s messagePrinter) printLine(text string) {
 	s.printMessage(message{messageKind: messageKindOf(text), text: format.EscapeSentence(text)})
 }

@@ -196,7 +196,7 @@ func wantedDisplays(j option.JobOptions) displays {
 	}
 }
 
-// formatProbed returns the text of the displays that need only the probes of the hosts, and no plan.
+// formatProbed returns the text of the displays that show the probed hosts. These displays need no plan.
 func (p displays) formatProbed(v format.JobView) (text string) {
 	if p.hosts {
 		text += "hosts:\n" + format.Hosts(v)

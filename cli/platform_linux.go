@@ -24,7 +24,7 @@ import (
 
 // This file contains the parts of the launcher that only Linux supports.
 
-// newInProcessHelper starts a helper in this process, for a job on this machine alone.
+// newInProcessHelper starts a helper in this process, for a job on this machine alone. probed probes this machine.
 func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {
 	return helper.NewInProcess(helper.System{
 		Root: probe.RootFS(""), Environ: environ, Guard: guard, AwaitProbe: probed, Terminal: hasTerminal(),
@@ -76,7 +76,7 @@ func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.E
 // localAttributes returns the attributes of this machine, from which node sets are formed.
 func localAttributes(sys System) job.Attributes { return probe.Attributes(sys.FS, sys.Environ) }
 
-// examineLocalLogin diagnoses the user's login on this machine, which is the one that launches jobs.
+// examineLocalLogin diagnoses the user's login on this machine, from which mpiexec launches jobs.
 func examineLocalLogin(ctx context.Context, sys System) *job.NodeDiagnosis {
 	exam := diagnose.ExamineLogin(ctx, sys.Environ)
 	return &exam

@@ -106,7 +106,7 @@ func newAccountLookup(sys System, local *sshx.LocalMachine) func(context.Context
 	}
 }
 
-// ownAccount returns the account of the current user, as newAccountLookup does. It waits up to directoryTime.
+// ownAccount returns the account of the current user, or an empty one if it finds none within directoryTime.
 func ownAccount(sys System) nsswitch.Account {
 	if a := accountInFile(sys); a != (nsswitch.Account{}) {
 		return a

@@ -18,7 +18,7 @@ import (
 // root. It takes precedence over the files of users. doc/node.toml explains its keys.
 const NodeFile = "/etc/remshell/node.toml"
 
-// AdminRules are the restrictions of a NodeFile or of a StateFile.
+// AdminRules contains the restrictions on jobs that NodeFile or StateFile, two files of a node, set.
 type AdminRules struct {
 	File     string
 	NoJobs   bool
@@ -30,7 +30,7 @@ type AdminRules struct {
 	Warnings []error // an *Error for each setting without effect
 }
 
-// A nodeFile holds the contents of a NodeFile as decoded from TOML.
+// A nodeFile is the content of NodeFile (node.toml) as decoded from TOML.
 type nodeFile struct {
 	RunJobs       any
 	Users, User   any

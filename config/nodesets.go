@@ -156,7 +156,7 @@ func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class boo
 	}
 }
 
-// requestKeyOf returns the key of the part of a node-set request that caused err.
+// requestKeyOf returns the key of the cluster file whose value caused err: "policy", "attribute" or "list".
 func requestKeyOf(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {
@@ -170,7 +170,7 @@ func requestKeyOf(err error) string {
 	return "list"
 }
 
-// wordErrorText returns the text of err without the name of the source, such as an option.
+// wordErrorText returns the text of err without its first part, which says where the faulty word was given.
 func wordErrorText(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {

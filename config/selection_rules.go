@@ -79,7 +79,7 @@ func allowedText[T any](all []T, name func(T) string, write string) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// takeAccess removes two keys from the table and returns the users and groups that they list.
+// takeAccess removes the keys with the names users and groups. It returns the users and groups that the keys list.
 func (t *keyTable) takeAccess(users, groups string) job.Access {
 	return job.Access{Users: t.takeMembers(users, t.r.ids.User), Groups: t.takeMembers(groups, t.r.ids.Group)}
 }
@@ -168,7 +168,7 @@ func (t *keyTable) takeSignature() string {
 	return Signature(flavors)
 }
 
-// flavorWords lists the flavors (kinds of nodes in a region) in the order of a signature.
+// flavorWords lists the flavors (kinds of nodes in a region) in the order in which Signature returns them.
 var flavorWords = []string{"os", "su", "ap"}
 
 // readFlavor returns a flavor in lower case. It adds an error if word is not a flavor.

@@ -69,7 +69,7 @@ func (f Finding) hostsText() string {
 	return foldHosts(f.Hosts)
 }
 
-// A hostRow is one line of the report, which describes all hosts with the same description.
+// A hostRow is one line of the report. It describes hosts that do not differ in any of the described properties.
 type hostRow struct {
 	text               string
 	hosts              []string

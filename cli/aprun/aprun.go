@@ -199,7 +199,7 @@ func (s *segment) readOptions() error {
 	return s.translateBinding()
 }
 
-// passLongOption copies an option of mpiexec and its value.
+// passLongOption copies an option of mpiexec and its value unchanged to the translated command line.
 func (s *segment) passLongOption(word string) error {
 	name, _, _ := strings.Cut(word, "=")
 	if s.given == nil {
@@ -275,7 +275,7 @@ func (s *segment) mpiexecWords() []string {
 	return args
 }
 
-// addOnce appends an option of the whole job to a list, unless the list already contains it.
+// addOnce appends words, an option of mpiexec and its value, to job, unless job already contains them.
 func addOnce(job []string, words ...string) []string {
 	for i := range job {
 		if i+len(words) <= len(job) && slices.Equal(job[i:i+len(words)], words) {

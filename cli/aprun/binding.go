@@ -17,7 +17,7 @@ This file translates the values of -cc, by which ranks are bound (aprun.md 3):
 	item    = cpu [ "-" cpu ]             ; numbers of the kernel
 */
 
-// These are the limits on the CPUs in the value of -cc.
+// These are limits for the list of CPUs in the value of -cc.
 const (
 	maxCPU  = 65535 // highest CPU number, more than any kernel has
 	maxCPUs = 65536 // greatest number of CPUs in a list

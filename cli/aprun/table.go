@@ -130,7 +130,7 @@ func (s *segment) addOption(value string, name string) error {
 	return nil
 }
 
-// readHosts translates a list of node numbers or host names.
+// readHosts translates a list of node numbers or host names to --nodes or -host.
 func (s *segment) readHosts(list string) error {
 	items := strings.FieldsFunc(list, func(c rune) bool { return c == ',' })
 	if len(items) == 0 {

@@ -32,7 +32,7 @@ func ValuesOf[Options any](l Line) (values Options) {
 	return values
 }
 
-// featureTexts returns the long help texts of all options of features.
+// featureTexts returns the long help texts of the options that features have registered, one string for each feature.
 func featureTexts() (texts []string) {
 	for _, f := range featureOptions {
 		texts = append(texts, f.texts)

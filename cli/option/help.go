@@ -74,7 +74,7 @@ func (t *Table) HelpOn(word string) (string, error) {
 	return b.String(), nil
 }
 
-// searchHelp returns a list of the options whose names, texts or variables contain word.
+// searchHelp returns the help lines of the options whose names, help texts or environment variables contain word.
 func (t *Table) searchHelp(word string) (string, error) {
 	var b strings.Builder
 	nearest, best := []string(nil), min(2, len(word)/2)+1
@@ -106,7 +106,7 @@ func (t *Table) searchHelp(word string) (string, error) {
 	return "", &usererr.Error{Text: fmt.Sprintf("no option has %q in its help", word), Remedy: remedy}
 }
 
-// searchText returns all help texts of the option, without its variables.
+// searchText returns all names and help texts of the option, but not the names of its environment variables.
 func (o *Option) searchText() string {
 	words := append([]string{o.Dashed, o.Help(), o.LongHelp(), o.Arg}, o.mcaParameters...)
 	for _, s := range o.OtherSpellings {

@@ -76,7 +76,7 @@ func (g GivenOption) originText(appCount int) string {
 	return "command line"
 }
 
-// secretNameParts are parts of names of variables whose values must not be printed (rule ENV-9).
+// secretNameParts lists parts of variable names. Values of variables with such names must not be printed (rule ENV-9).
 var secretNameParts = []string{"TOKEN", "SECRET", "PASSW", "KEY", "CREDENTIAL"}
 
 // hideSecret returns the option's value for printing, with secrets replaced by "...".

@@ -13,7 +13,7 @@ import (
 // This file reduces all options for mapping and binding to --map-by, --rank-by and --bind-to. Modifiers of these
 // three that have an option of their own (:oversubscribe, :nolocal) set that option.
 
-// MergeLayout merges all options of the line about mapping and binding. The error is of type UsageErrors.
+// MergeLayout merges all mapping and binding options of the command line. Contradictions are returned as UsageErrors.
 func (l *Line) MergeLayout() error {
 	s := layoutMerger{line: l}
 	s.mergeAliases()

@@ -38,7 +38,7 @@ func (t *Table) Man(version string) string {
 	return b.String()
 }
 
-// writeMan writes the paragraph of an option.
+// writeMan writes the paragraph about the option in the manual page.
 func (o *Option) writeMan(b *strings.Builder) {
 	names := []string{o.Dashed}
 	same, preset := o.spellings()

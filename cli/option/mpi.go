@@ -134,7 +134,7 @@ func (e *Export) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Iface is the name of a network interface, or a prefix of its addresses.
+// Iface is the name of a network interface, or an IP network in CIDR notation that contains the interface's address.
 type Iface string
 
 func (i *Iface) UnmarshalText(text []byte) error {

@@ -63,7 +63,7 @@ func (t *JobTable) rowOfCommand(command string) *jobCommand {
 	return findRow(t.commands, func(c jobCommand) bool { return c.command == command })
 }
 
-// rowOfOption returns the row of an option of mpiexec by its canonical name, or nil.
+// rowOfOption returns the subcommand of mpijob that stands for the named option of mpiexec, or nil. name is canonical.
 func (t *JobTable) rowOfOption(name string) *jobCommand {
 	return findRow(t.commands, func(c jobCommand) bool { return c.option == name })
 }
@@ -96,7 +96,7 @@ func (c *jobCommand) split(words []string) (value string, hosts []string, ok boo
 	return strings.Join(words[:len(c.args)], "="), words[len(c.args):], true
 }
 
-// optionWord returns mpiexec's equivalent option with a value, such as --signal=USR1=17-a.
+// optionWord returns the option of mpiexec for this subcommand, with value if it takes one, such as --signal=USR1=17-a.
 func (c *jobCommand) optionWord(value string) string {
 	if len(c.args) == 0 {
 		return "--" + c.option
@@ -112,7 +112,7 @@ type JobQuery struct {
 	Signal  int
 }
 
-// queryOf returns the request about jobs or hosts that the given options make.
+// queryOf returns the query about jobs or hosts that the options contain. The zero value means that there is none.
 func queryOf(options []GivenOption) (q JobQuery) {
 	for _, g := range options {
 		command := g.command()

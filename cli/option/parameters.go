@@ -21,7 +21,7 @@ var errNoEquivalent = errors.New("no equivalent")
 // ORTE and PRRTE.
 var parameterPrefixes = []string{"OMPI_MCA_", "PRTE_MCA_"}
 
-// parameterKey returns the name of the parameter that a variable sets, or "" if it sets none.
+// parameterKey returns the name of Open MPI's parameter that an environment variable sets, or "" if it sets none.
 func parameterKey(variable string) string {
 	for _, prefix := range parameterPrefixes {
 		if key, is := strings.CutPrefix(variable, prefix); is {
@@ -84,7 +84,7 @@ func parameterValue(key, value string) (string, error) {
 	return value, nil
 }
 
-// parameterWords maps Open MPI's boolean parameters to the values of mpiexec's options that express "on".
+// parameterWords maps each boolean parameter of Open MPI to the value that its equivalent option gets if it is true.
 var parameterWords = map[string]string{
 	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_timestamp_output": "timestamp", "prte_timestamp_output": "timestamp", "orte_tag_output": "tag", "prte_tag_output": "tag",
 	"rmaps_base_display_map": "map", "ras_base_display_alloc": "allocation", "orte_enable_recovery": "yes", "prte_enable_recovery": "yes",
@@ -150,7 +150,7 @@ func (l Line) WithoutRemoteShell() JobOptions {
 	return j
 }
 
-// noEquivalent returns a warning about variables that another launcher would use and mpiexec ignores.
+// noEquivalent returns a warning that mpiexec ignores assignments, because it has no equivalent option.
 func noEquivalent(assignments []string) string {
 	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no such option)"
 }

@@ -244,7 +244,8 @@ func (l *Line) setValues(apps []scannedApp, appOptions [][]GivenOption) {
 	}
 }
 
-// locateHosts records which variable has named the hosts. Error messages about the hosts name this variable.
+// locateHosts records which environment variable has named the hosts. Error messages about the hosts name this
+// variable.
 func (s *AppContext) locateHosts() {
 	g, ok := s.Origin("host")
 	for i := range s.Host {

@@ -53,7 +53,7 @@ func (l Line) OptionsOnLine() (all []GivenOption) {
 	return all
 }
 
-// WithoutTopic returns the line without the job options under one heading of the help.
+// WithoutTopic returns the line without the job options that help lists under the heading topic.
 func (l Line) WithoutTopic(topic string) Line {
 	l.given = slices.DeleteFunc(slices.Clone(l.given), func(g GivenOption) bool { return slices.Contains(g.table.byTopic()[topic], g.Option) })
 	l.Job = JobOptions{}

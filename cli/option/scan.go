@@ -30,7 +30,7 @@ type GivenOption struct {
 	source     string // place of the option: "F:3", "HYDRA_IFACE"; empty: the command line
 }
 
-// OnLine reports whether the option is on the command line itself, and so meant for this run alone.
+// OnLine reports whether the option is on the command line itself, not in the environment or a file.
 func (g GivenOption) OnLine() bool { return g.source == "" }
 
 func (g GivenOption) String() string {
@@ -418,7 +418,7 @@ func (t *Table) suggest(name string) string {
 	return fmt.Sprintf(" (did you mean %s?)", strings.Join(found, " or "))
 }
 
-// HasOption reports whether the table has an option. dashed is the option with its dashes.
+// HasOption reports whether the table has the option dashed, which includes its dashes.
 func (t *Table) HasOption(dashed string) bool {
 	_, has := t.findSpelling(dashed)
 	return has

@@ -62,7 +62,7 @@ type Leftover struct {
 	Error string `json:"error,omitempty"` // why it could not be freed
 }
 
-// NewLeftover returns the JSON form of a leftover.
+// NewLeftover returns the JSON form of something that a rank has left behind, such as shared memory.
 func NewLeftover(r job.Leftover) Leftover {
 	record := Leftover{Node: r.Node, Kind: r.Kind, ID: r.ID, Bytes: r.Bytes, Why: "left", Error: r.Err}
 	if r.Rank >= 0 {

@@ -49,7 +49,7 @@ func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string
 	return env, on.Set, err
 }
 
-// loginVariables are the private variables that every login on a node sets by itself.
+// loginVariables are variables that are not passed on to ranks, because every login on a node sets them by itself.
 var loginVariables = []string{"HOME", "USER", "LOGNAME", "SHELL", "MAIL", "HOSTNAME", "HOST"}
 
 // HelperEnv returns the environment of a helper on this machine. Although the helper is a child of mpiexec,
@@ -63,7 +63,8 @@ func HelperEnv(environ []string) []string {
 	})
 }
 
-// appEnv returns the variables of an app context, which override those of baseEnv (cli.md section 8, (4)).
+// appEnv returns the variables of an app context. They take precedence over those of baseEnv (cli.md section 8, item
+// 4).
 func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	env, err := importEnv(environ, s.EnvList, false)
 	env.Set = slices.Concat(env.Set, mcaAssignments("OMPI_MCA_", s.MCA))

@@ -105,7 +105,7 @@ func (p rankPlacement) checkConflicts(line option.Line) error {
 	return nil
 }
 
-// checkSlots checks the CPUs in a line of a rank file. The bytes [start, end) are the wrong part.
+// checkSlots checks the CPUs in a line of a rank file. If they are invalid, [start, end) are the wrong bytes of slots.
 func checkSlots(slots string) (start, end int, err error) {
 	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError

@@ -44,7 +44,8 @@ func checkLineOptions(s job.Streams) error {
 	return nil
 }
 
-// setStdin sets which ranks read mpiexec's standard input. The option takes precedence over the variable.
+// setStdin sets which ranks read mpiexec's standard input. The option -stdin takes precedence over environment
+// variables.
 func setStdin(s *job.Streams, j option.JobOptions, env func(string) (string, bool)) error {
 	to := j.Stdin
 	for _, name := range []string{"MPIEXEC_STDIN_DEST", "PSI_INPUTDEST"} {
@@ -58,7 +59,7 @@ func setStdin(s *job.Streams, j option.JobOptions, env func(string) (string, boo
 	return nil
 }
 
-// setLabel sets the label before each line of output. Options take precedence over variables.
+// setLabel sets the label before each line of output. Options take precedence over environment variables.
 func setLabel(s *job.Streams, j option.JobOptions, words option.Output, env func(string) (string, bool)) error {
 	pattern := string(j.Pattern)
 	for _, word := range []string{j.Label, words.Tag} {

@@ -19,7 +19,7 @@ import (
 	"remshell/wire"
 )
 
-// A Run represents one run of mpiexec with hosts. Through it, features can read and change the run.
+// A Run represents one run of mpiexec that uses hosts, unlike --help. Through it, features can read and change the run.
 type Run struct {
 	Line       option.Line
 	Dir        string       // the working directory
@@ -103,7 +103,7 @@ func callAll(functions []func() error) error {
 	return nil
 }
 
-// End calls the functions of OnEnd and returns their errors.
+// End calls the functions that OnEnd has added with err, the error of the run, and returns their errors.
 func (r *Run) End(err error) (failed []error) {
 	for _, f := range r.ending {
 		if err := f(err); err != nil {

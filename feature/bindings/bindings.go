@@ -66,7 +66,7 @@ func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	}
 }
 
-// printNow prints the lines that are known. Further calls do nothing.
+// printNow prints the lines that addRank has added so far. Only the first call prints.
 func (b *report) printNow() {
 	if b == nil || b.print == nil {
 		return

@@ -23,7 +23,7 @@ type runner interface {
 	isWritten(file string, since time.Time) bool
 }
 
-// A localRunner is a runner on this machine.
+// A localRunner implements runner. It runs commands on this machine.
 type localRunner struct {
 	environ []string
 	out     io.Writer // receives the command's output and errors

@@ -24,7 +24,7 @@ const texts = `
 // have failed.
 type Policy struct{ When string }
 
-// These are the values of When.
+// These are the values of Policy.When.
 const (
 	always = "always"
 	never  = "no"

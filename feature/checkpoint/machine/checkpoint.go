@@ -105,7 +105,7 @@ type timers struct {
 
 func (d *timers) all() []*time.Time { return []*time.Time{&d.every, &d.before, &d.grace, &d.checkFile} }
 
-// New returns the state of the checkpoints of an attempt (one run of all ranks) that has not begun.
+// New returns the initial State for an attempt (one run of all ranks of a job).
 func New(p job.CheckpointPolicy) State { return State{policy: p} }
 
 // Next returns the time at which the caller must pass a Tick to Step. The zero time means never.
