@@ -9,7 +9,7 @@ import (
 	"remshell/job/turns"
 )
 
-// These are the delays of jobs that take turns.
+// These are the delays and intervals of a schedule.
 const (
 	continueDelay = 20 * time.Millisecond // ranks continue this long after the ranks of others were stopped
 	settleTime    = time.Second           // so long after its claim a new gang is known to the others

@@ -91,7 +91,7 @@ func (n *nodeWatch) sampler() func() machine.Sample {
 	}
 }
 
-// libraryFault returns the code of a known fault of the MPI library of the first rank here, or "".
+// libraryFault returns the code of a known fault in the MPI library of the node's first rank, or "" if it has none.
 func (n *nodeWatch) libraryFault() string {
 	if ranks := n.session.Ranks(); !n.checked && n.pmi && len(ranks) > 0 {
 		n.checked, n.fault = true, n.session.FinalizeFault(ranks[0])

@@ -90,7 +90,7 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 	return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
 }
 
-// record keeps what is reported to the user for --report, and writes it as an event.
+// record writes r as an event, and keeps it for --report.
 func (w *watcher) record(r job.StackRecord) {
 	w.records = append(w.records, r)
 	w.records = w.records[max(0, len(w.records)-maxRecords):]

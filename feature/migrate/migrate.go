@@ -54,7 +54,7 @@ func attach(j *launch.Job) {
 	j.Hooks.NextClaims.Add(m.claimedCPUs)
 }
 
-// A move is a requested move of the job.
+// A move is the state of a move to other nodes that a user has requested.
 type move struct {
 	requestedBy control.Request
 	wanted      restart.Move

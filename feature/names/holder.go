@@ -157,7 +157,7 @@ func (h *holder) publish(dir *ledger.Dir, m *LedgerName) (added bool, err error)
 	return true, nil
 }
 
-// forgetTaken forgets the names that lookups have removed, if there are many of them.
+// forgetTaken deletes names that are no longer published from h.held, if that contains maxHeldNames/2 names or more.
 func (h *holder) forgetTaken() {
 	if len(h.held) < maxHeldNames/2 {
 		return

@@ -29,7 +29,7 @@ const (
 	LookupWait // as Lookup; if the name is not published, NamePublished follows when it is
 )
 
-// These are the limits of names, ports and values.
+// These are the maximum lengths, in bytes, of names and ports (nameLength) and of values (valueLength).
 var (
 	nameLength  = wire.Length{Name: "name", Max: 4 << 10}
 	valueLength = wire.Length{Name: "value", Max: 64 << 10}

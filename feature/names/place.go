@@ -54,7 +54,6 @@ type place struct {
 	closed bool       // the attempt is over
 }
 
-// A placeState is a state of a place.
 type placeState int
 
 const (

@@ -84,7 +84,7 @@ func (m *AwaitNames) Fields(c *wire.Codec) {
 	c.Num(&m.Seen, wire.RequestIDRange)
 }
 
-// NamesChanged is the reply to AwaitNames. Number, the number of the report, is higher than Seen.
+// NamesChanged is the reply to AwaitNames. Number is the number of the report, which is higher than AwaitNames.Seen.
 type NamesChanged struct{ Number int }
 
 // Fields implements wire.Message: it lists the fields that are sent.

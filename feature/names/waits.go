@@ -16,7 +16,7 @@ type nameWait struct {
 	ranks     int
 }
 
-// joinName records that one more rank waits for a name, and returns the wait that all these ranks share.
+// joinName records that one more rank waits for the name service. It returns the nameWait for all ranks that do so.
 func (ws *waits) joinName(service string) *nameWait {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

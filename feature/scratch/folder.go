@@ -199,7 +199,8 @@ func removeLeftFolders(roots []string, killed job.ID) {
 	}
 }
 
-// removeLeftFolder removes the folder of a record, if no process holds the lock of the record.
+// removeLeftFolder removes the folder of the record name, unless a process locks the record. It waits up to lockTimeout
+// for a lock of the job killed.
 func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 	record, err := records.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -52,7 +52,7 @@ type Tracker struct {
 	reported bool      // the last report says that nothing has changed
 }
 
-// awakeShare is the fraction of a CPU's time that a rank must use to count as awake.
+// awakeShare is the fraction of one CPU's time that a rank must use to be listed in Report.Awake.
 const awakeShare = 0.01
 
 // Add adds a sample. reading is true if mpiexec has requested the sample, to read the stacks of ranks after it. send is

@@ -36,7 +36,7 @@ type Watch struct {
 	since     time.Time // when something changed last on any node, as of the first reading
 }
 
-// A node holds what a node has reported.
+// A node contains the last report of one node, and when it arrived.
 type node struct {
 	Report
 	at    time.Time
