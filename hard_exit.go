@@ -17,7 +17,7 @@ type hardExit struct {
 	restoreTerminal atomic.Pointer[func()] // restores the user's terminal; nil: it was not changed
 }
 
-// These are the times that a hardExit waits, so that mpiexec can end the ranks.
+// These constants are the delays before a hardExit ends mpiexec.
 const (
 	hardExitPatience  = 5 * time.Second        // from the second SIGTERM until the exit, for ending the ranks
 	hardExitFlushTime = 300 * time.Millisecond // from the message until the exit
@@ -37,7 +37,8 @@ func (r *hardExit) countSignal(s syscall.Signal) (delay time.Duration, last bool
 	return hardExitPatience, r.endCount == 2
 }
 
-// watchSignals counts signals. After the last one, it waits for the delay that countSignal returns and then exits.
+// watchSignals counts signals. When countSignal reports that mpiexec must exit, watchSignals waits for the returned
+// delay and exits.
 func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 	var due <-chan time.Time
 	var ends endSignals

@@ -180,7 +180,7 @@ func (s *paragraphs) addNodes(v JobView) {
 	}
 }
 
-// formatUnknownCPUs lists the ranks of a node whose CPUs are unknown.
+// formatUnknownCPUs lists the ranks of a node of which mpiexec does not know the CPUs.
 func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	lines := textTable{indent: "    "}
 	for app, ranks := range ranksByApp(v, n) {
@@ -191,7 +191,8 @@ func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	return lines.String()
 }
 
-// formatVariables lists the environment variables that ranks get in addition to the variables of their node.
+// formatVariables lists the environment variables that mpiexec adds to, or removes from, the environment that ranks
+// have on their node.
 func formatVariables(v JobView) string {
 	var b strings.Builder
 	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)

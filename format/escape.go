@@ -28,7 +28,7 @@ func EscapeSentence(sentence string) string { return escape(sentence, maxSentenc
 // EscapeField is like EscapeSentence, for a name or another field. The result is at most 256 bytes long.
 func EscapeField(field string) string { return escape(field, maxField) }
 
-// EscapeUncut is like EscapeSentence, but does not limit the length. It is for transcripts.
+// EscapeUncut is like EscapeSentence, but the result may have any length. It is for text that must stay complete.
 func EscapeUncut(line string) string { return escape(line, math.MaxInt) }
 
 // EscapeLines applies EscapeSentence to each line of text. The line breaks of the text must come from mpiexec itself.
@@ -46,12 +46,12 @@ func EscapeLines(text string) string {
 // EscapeJSON makes JSON text safe to print. It replaces characters that could control a terminal with JSON escapes,
 // which does not change the values.
 func EscapeJSON(text []byte) []byte {
-	if !slices.ContainsFunc(text, func(b byte) bool { return !breaksJSON(rune(b)) && (b < ' ' || b > '~') }) {
+	if !slices.ContainsFunc(text, func(b byte) bool { return !isLineBreakOrTab(rune(b)) && (b < ' ' || b > '~') }) {
 		return text // the usual case; the plan of a million ranks has 100 MB
 	}
 	var out []byte
 	for _, r := range string(text) {
-		if breaksJSON(r) || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
+		if isLineBreakOrTab(r) || unicode.IsPrint(r) || unicode.Is(unicode.Zs, r) {
 			out = utf8.AppendRune(out, r)
 			continue
 		}
@@ -62,8 +62,8 @@ func EscapeJSON(text []byte) []byte {
 	return out
 }
 
-// breaksJSON reports whether a character is a line break or tab, which JSON allows between values.
-func breaksJSON(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
+// isLineBreakOrTab reports whether a character is one of the control characters that JSON allows between values.
+func isLineBreakOrTab(r rune) bool { return r == '\n' || r == '\t' || r == '\r' }
 
 func escape(text string, limit int) string {
 	if isPrintable(text, limit) {

@@ -255,7 +255,8 @@ func (j *liveJob) sortNodes() {
 	j.Missing = max(0, j.nodeCount-(len(j.Nodes)-len(j.standbyNodes())))
 }
 
-// setReported sets the fields that are computed from reported values. It is called after all claims have been added.
+// setReported sets Idle, Stopped and Reported from j.reported, the values that helpers report with claims. It is called
+// when all claims have been added.
 func (j *liveJob) setReported() {
 	state := column.State.Of(j.reported)
 	j.Idle, j.Stopped = state == column.Idle, state == column.Suspended
@@ -269,7 +270,7 @@ func (j *liveJob) setReported() {
 	}
 }
 
-// reportedCells returns the table cells for the columns of column.Shown.
+// reportedCells returns the job's table cells for the columns whose values helpers report with claims (column.Shown).
 func (j *liveJob) reportedCells() (cells []string) {
 	for _, c := range column.Shown() {
 		cell := ""
@@ -437,7 +438,7 @@ func (l Ledger) FormatQueue() string {
 	return t.String()
 }
 
-// widthText returns the number of ranks that a request needs, or "all".
+// widthText returns the number of ranks that a request asks for, or "all" if it asks for one rank per slot.
 func (w queueRow) widthText() string { return cmp.Or(numberUnlessZero(w.Ranks), "all") }
 
 // delayText returns a note on how long the request waits for a better node set. It returns "" if the request does
@@ -469,7 +470,7 @@ func (w queueRow) setText() string {
 	return ", for node set " + EscapeField(w.NodeSet)
 }
 
-// ticketExtent returns the layout that a ticket requests.
+// ticketExtent returns the depth, ranks per node and node sets that a ticket requests.
 func ticketExtent(t job.Ticket) jobExtent {
 	e := jobExtent{Shape: t.ExactPerNode, NodeSet: t.NodeSet}
 	if t.CPUs > 1 {
@@ -499,7 +500,7 @@ func (l Ledger) FormatStatus(ref job.JobRef) (string, bool) {
 	return strings.Join(texts, "\n"), len(texts) > 0
 }
 
-// formatRankStates returns a table that says what each rank is doing, as -timeout prints it.
+// formatRankStates returns a table that says what each rank is doing.
 func (l Ledger) formatRankStates() string {
 	var t textTable
 	t.addRow("rank", "node", "pid", "state", "CPU", "waits in")
@@ -550,7 +551,7 @@ func (j *liveJob) formatStatus(l Ledger) string {
 	return b.String()
 }
 
-// formatGPUAddresses returns the PCI addresses of GPUs, with a label.
+// formatGPUAddresses returns the PCI addresses of GPUs after the word GPU or GPUs. It returns "" if there are none.
 func formatGPUAddresses(gpus []string) string {
 	switch len(gpus) {
 	case 0:

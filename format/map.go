@@ -123,7 +123,6 @@ func (p coreFinder) bindingCells(r job.RankPlan) []string {
 	return []string{labelNumbers("package", sortedKnown(packages)), labelNumbers("NUMA", sortedKnown(memory)), labelNumbers("core", sortedKnown(cores)), labelNumbers("CPU", r.CPUs), formatRemoteMemory(r.Mems, sortedKnown(memory)), gpus}
 }
 
-// gpuIndices returns the indices of GPUs.
 func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	for _, g := range gpus {
 		numbers = append(numbers, g.Index)

@@ -169,7 +169,7 @@ func formatMemory(kind []job.Node) string {
 	return fmt.Sprintf("%d-%d GiB", gib(least), gib(most))
 }
 
-// A coreArea is a group of cores at the same location. They differ only in their caches.
+// A coreArea is a group of cores that have the same package, NUMA node and kind. Their caches may differ.
 type coreArea struct {
 	pin.CoreLocation
 	numbers []int // numbers of the cores
@@ -215,7 +215,8 @@ func splitAreas(cores []pin.Core) []coreArea {
 	return all
 }
 
-// formatCaches returns how the cores of an area share the caches of a level, such as "L3 0".
+// formatCaches says how the area's cores share the caches of a level, "L2" or "L3". The result "L3 0" means that all
+// share cache 0.
 func (a coreArea) formatCaches(level string, cacheOf func(pin.CoreLocation) int) string {
 	users := make(map[int][]int) // cores by cache
 	for i, c := range a.cores {

@@ -33,7 +33,7 @@ const (
 
 var vendors = []Vendor{NVIDIA, AMD, Intel}
 
-// Known reports whether v is one of the vendors above.
+// Known reports whether v is a vendor whose GPUs this package supports.
 func (v Vendor) Known() bool { return slices.Contains(vendors, v) }
 
 // A GPU is one GPU of a node.
@@ -152,7 +152,7 @@ func AssignNear(free []GPU, demands []Demand) [][]GPU {
 	return assigned
 }
 
-// sortByRuntimeOrder sorts GPUs of one vendor by their index in the runtime.
+// sortByRuntimeOrder sorts the GPUs of one vendor by Index, in place, and returns gpus.
 func sortByRuntimeOrder(gpus []GPU) []GPU {
 	slices.SortFunc(gpus, func(a, b GPU) int { return cmp.Compare(a.Index, b.Index) })
 	return gpus

@@ -48,7 +48,7 @@ type device struct {
 	numa    int
 }
 
-// devicesOf returns the PCI functions of GPUs to which a driver is bound, sorted by address.
+// devicesOf returns the GPUs to which the given driver is bound, sorted by PCI address.
 func (t sysfsTree) devicesOf(driver string) []device {
 	folder := path.Join("sys/bus/pci/drivers", driver)
 	entries, _ := fs.ReadDir(t.FS, folder)
@@ -162,7 +162,7 @@ func (t sysfsTree) readText(name string) string {
 	return string(text)
 }
 
-// fieldAfter returns the rest of the first line of text that begins with name.
+// fieldAfter returns what follows name in the first line of text that starts with name, or "" if there is no such line.
 func fieldAfter(text, name string) string {
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, name); ok {
@@ -220,7 +220,7 @@ func (t sysfsTree) isIntegrated(d device) bool {
 	return d.class != "0x1200" && err == nil && own < minDeviceMemory
 }
 
-// A kfdNode is a node of the kernel's KFD driver that is a GPU.
+// A kfdNode is a GPU as the kernel's KFD driver (AMD) describes it.
 type kfdNode struct {
 	address, renderNode string
 	uniqueID            uint64 // 0: unknown

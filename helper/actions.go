@@ -72,7 +72,7 @@ func (s *Session) perform(action any) {
 	}
 }
 
-// performEnd performs the actions for signals and for the end of a job.
+// performEnd performs one of those actions that concern signals or the end of a job.
 func (s *Session) performEnd(action any) {
 	switch a := action.(type) {
 	case lifecycle.PassSignal:

@@ -148,7 +148,8 @@ func newHelperSignals() helperSignals {
 // and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is the event that mpiexec has received HelperSignaled but has not ended the ranks in time.
+// endNotOrdered is the event that half of the grace period has passed since a signal was to end the helper's ranks.
+// grace is that half.
 type endNotOrdered struct{ grace time.Duration }
 
 // handleOwnSignal handles a signal that the helper's own process has received. Signals that mpiexec passes on

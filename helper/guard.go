@@ -87,7 +87,7 @@ func (s *Session) startGuard(heldClaim *ledger.HeldClaim) (guard, error) {
 	return guard{pid, fds[1]}, nil
 }
 
-// guardEnviron returns the environment variables that tell a guard which files a helper may have left.
+// guardEnviron returns the environment variables by which a guard finds files that a helper has left behind.
 func guardEnviron() (environ []string) {
 	for _, name := range []string{"TMPDIR", "XDG_CACHE_HOME", "HOME"} {
 		if value, ok := os.LookupEnv(name); ok {

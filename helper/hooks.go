@@ -114,7 +114,7 @@ type Providers struct {
 	PrintText func(ctx context.Context, r *Rank, text message.LogText)
 }
 
-// A Hook is the list of functions that features have added to one point. F is the type of these functions.
+// A Hook is the list of functions that features have added to one point of a session. F is the type of these functions.
 type Hook[F any] []F
 
 // Add appends a function to the hook.

@@ -82,10 +82,10 @@ func (s *Session) removePMIx(g *Group) {
 	s.closeUnwantedPMIx(g)
 }
 
-// closeUnwantedPMIx ends the PMIx server unless a group other than user uses it.
-func (s *Session) closeUnwantedPMIx(user *Group) {
+// closeUnwantedPMIx ends the PMIx server if no group other than leaving uses it. leaving may be nil.
+func (s *Session) closeUnwantedPMIx(leaving *Group) {
 	for _, other := range s.groups {
-		if other != user && other.pmix != nil {
+		if other != leaving && other.pmix != nil {
 			return
 		}
 	}

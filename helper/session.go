@@ -97,7 +97,7 @@ type services struct {
 	pipeSizes       *pipe.SizePool    // bounds the enlarged pipes of ranks that write much
 }
 
-// These are events that goroutines of the session send to run. Package lifecycle defines further events.
+// These are events that goroutines of the session post for the method run. Package lifecycle defines further events.
 type (
 	frameEvent       struct{ m wire.Message }
 	inputEndedEvent  struct{ err error }
@@ -152,7 +152,7 @@ func newSession(c *wire.Conn, sys System, carried claims.CarriedClaims) *Session
 	return s
 }
 
-// PostEvent sends run an event. The event is dropped if run has returned.
+// PostEvent passes an event to the goroutine of run. The event is dropped if run has returned.
 func (s *Session) PostEvent(event any) {
 	select {
 	case s.events <- event:

@@ -75,7 +75,7 @@ type attr struct {
 	check    AttrCheck
 }
 
-// applyTo applies the attribute to a host.
+// applyTo calls set to apply the attribute to a host. It returns an error if the host is an excluded one.
 func (a attr) applyTo(m *hostExpr, set func(attr, *hostExpr) error) error {
 	if m.Exclude {
 		return a.errorAt(a.from, a.to, "an excluded host cannot have attributes")
@@ -111,7 +111,7 @@ func (a attr) setAlias(m *hostExpr) error {
 	return a.setText(&m.Alias, a.value)
 }
 
-// setPath sets a path of a host. The path must be absolute.
+// setPath sets the path of mpiexec on a host (path=). The path must be absolute.
 func (a attr) setPath(m *hostExpr) error {
 	first := m.Attrs[a.key] == ""
 	if first && (a.value[0] != '/' || strings.ContainsFunc(a.value, func(r rune) bool { return r < ' ' })) {

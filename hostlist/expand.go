@@ -68,7 +68,7 @@ func (c *cursor) expand(start, end int) ([]string, error) {
 	return names, nil
 }
 
-// expandGroup returns the strings to which one pair of brackets expands.
+// expandGroup returns the strings to which the contents of one pair of brackets, the bytes [start, limit), expand.
 func (c *cursor) expandGroup(start, limit int) ([]string, error) {
 	var all []string
 	for start <= limit {
@@ -118,7 +118,7 @@ func (c *cursor) expandItem(start, end int) ([]string, error) {
 	return c.expandRange(start, end, low, high, step)
 }
 
-// expandRange returns all numbers of a range, padded with zeros to the width of the first number.
+// expandRange returns all numbers of the range at the bytes [start, end), padded with zeros to the width of low.
 func (c *cursor) expandRange(start, end int, low, high string, step int) ([]string, error) {
 	first, err1 := strconv.ParseInt(low, 10, 64)
 	last, err2 := strconv.ParseInt(high, 10, 64)

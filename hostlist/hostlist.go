@@ -159,7 +159,7 @@ func (p *parser) parseFile(name, text string, chain []string) {
 	}
 }
 
-// parseInclude reads the included file name, relative to the file that includes it.
+// parseInclude reads the included file name. A relative name is relative to the directory of the including file.
 func (p *parser) parseInclude(c cursor, end int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)

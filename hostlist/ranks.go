@@ -242,7 +242,7 @@ func ParseRankMap(origin, text string) ([]NodeIndex, error) {
 	}
 }
 
-// readMapItem parses one number or one block of a rank map.
+// readMapItem parses the bytes [begin, end) of a rank map: a block of nodes if block is true, else a number.
 func (c *cursor) readMapItem(begin, end int, block bool) ([]NodeIndex, error) {
 	word := c.text[begin:end]
 	start, nodes, ranks := word, "1", "1"

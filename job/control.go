@@ -127,7 +127,7 @@ const (
 	StartingText        = "not all ranks of the job run yet"
 )
 
-// StartedWithoutText is in the middle of replies. The options that the request needs follow it.
+// StartedWithoutText is part of some replies. In such a reply it is followed by options which the request requires.
 const StartedWithoutText = "it was started without"
 
 // A Hold is a reason to keep a job's ranks stopped. The ranks run only while there is no Hold (survive.md SV-28).

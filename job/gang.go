@@ -39,7 +39,7 @@ func (t GangTerms) IsValid() bool {
 	return t.Parties >= 1 && t.Parties <= MaxParties && t.Slice >= MinSlice && t.Slice <= MaxSlice
 }
 
-// IsValid reports whether every value in g is one that a helper may write.
+// IsValid reports whether every value in g is within the limits for a claim that a helper reports.
 func (g *Gang) IsValid() bool {
 	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
 }

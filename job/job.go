@@ -100,7 +100,7 @@ type SpawnHosts struct {
 	Option string    // the option that set this; empty: the default
 }
 
-// SystemSize, as the value of Request.Universe, stands for the number of slots of all candidates.
+// SystemSize, as the value of Request.Universe, stands for the number of slots of all candidate hosts.
 const SystemSize = -1
 
 // A Placement contains the settings about where ranks run that apply to the whole job (placement.md 1.3).
@@ -281,7 +281,7 @@ type NodeDef struct {
 	NodePolicy
 }
 
-// IsSameNode reports whether n and other are the same candidate. It compares the names, which are unique.
+// IsSameNode reports whether n and other are the same candidate host. It compares the names, which are unique.
 func (n NodeDef) IsSameNode(other NodeDef) bool { return n.Name == other.Name }
 
 // A NodePolicy contains an administrator's rules for a node (placement.md 1.8). The zero value stands for the
@@ -310,7 +310,7 @@ type NodePolicy struct {
 	Reserve    int                // number of CPUs that ranks never get
 }
 
-// A Node is a candidate with the result of its probe.
+// A Node is a candidate host with the result of its probe.
 type Node struct {
 	NodeDef
 	Probe
@@ -380,14 +380,14 @@ type Memory struct {
 	HugePages HugePages
 }
 
-// A Failure is a candidate that cannot be used, with the reason. The text of Err does not contain the host's name.
+// A Failure is a candidate host that cannot be used, with the reason. The text of Err does not contain the host's name.
 type Failure struct {
 	Node   string
 	Origin string
 	Err    error
 }
 
-// A Snapshot contains the results of examining all candidates at one time.
+// A Snapshot contains the results of examining all candidate hosts at one time.
 type Snapshot struct {
 	Nodes  []Node
 	Failed []Failure

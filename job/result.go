@@ -205,7 +205,7 @@ type GangUsage struct {
 	Switches     int // how often its ranks were stopped
 }
 
-// A ConnectResult is the result of connecting to one candidate.
+// A ConnectResult is the result of connecting to one candidate host.
 type ConnectResult struct {
 	Node      string
 	Host      string // the host name that it has on itself

@@ -54,7 +54,7 @@ func (s SliceSetting) At(now time.Time, other time.Duration) (length time.Durati
 	return s.Length, time.Time{}
 }
 
-// IsValid reports whether the lengths are within their limits. It returns true if nothing is set.
+// IsValid reports whether the lengths of slices are within their limits. It returns true if nothing is set.
 func (s SliceSetting) IsValid() bool {
 	allowed := func(d time.Duration) bool { return d >= MinSlice && d <= MaxSlice }
 	return s == SliceSetting{} || allowed(s.Length) && allowed(s.Before)

@@ -2,7 +2,7 @@ package job
 
 import "time"
 
-// A StackFrame is one call on a stack. Unknown texts are empty.
+// A StackFrame is one call on a stack. A text field is empty if its value is not known.
 type StackFrame struct {
 	Function string `json:"function"`
 	File     string `json:"file,omitempty"`    // of the source, without folders

@@ -130,7 +130,7 @@ func nodeTotal(totals *Totals, i int, total job.NodeTotal) job.UsageTotal {
 	return u
 }
 
-// sumJob sets the usage of the whole job.
+// sumJob sets all.Job, the usage of the whole job, from the usage of the nodes and the totals of samples.
 func sumJob(all *job.JobUsage, r job.Result, totals *Totals) {
 	most, _ := totals.JobMaximum()
 	all.Job.UsageSample = job.UsageSample{Mem: most.Mem, VMem: most.VMem}
@@ -145,7 +145,7 @@ func sumJob(all *job.JobUsage, r job.Result, totals *Totals) {
 	all.Job.Wall = wallTime(r, len(all.Ranks))
 }
 
-// wallTime returns the time from the first start of a rank to the last end of a rank.
+// wallTime returns the time from the first start of a rank to the last end of a rank. ranks is the number of ranks.
 func wallTime(r job.Result, ranks int) time.Duration {
 	began := make([]time.Duration, ranks)
 	if r.Starts != nil {

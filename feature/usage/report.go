@@ -89,7 +89,8 @@ func peakText(u job.UsageTotal, maxRSS int64) string {
 	return ">= " + memoryText(maxRSS)
 }
 
-// memoryText formats a size in bytes. The size is unknown for a process that ended before it was sampled.
+// memoryText formats a size in bytes. It returns "-" for 0, because a process that ended before it was sampled has no
+// size.
 func memoryText(bytes int64) string {
 	if bytes == 0 {
 		return "-"

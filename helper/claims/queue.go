@@ -121,7 +121,7 @@ func (w *Worker) reportPosition() {
 	}
 }
 
-// passUser moves this job's request before another user's requests in the queue, and sends the new position.
+// passUser moves this job's request before the requests of another user that m selects, and sends the new position.
 func (w *Worker) passUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
 		w.send(&wire.QueuePosition{Err: "this job is no longer in the queue"})

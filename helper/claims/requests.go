@@ -48,7 +48,7 @@ const (
 	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// These are the maximum sizes, in bytes, of the replies that are read.
+// These are the maximum sizes, in bytes, of a reply that is read. maxStatusBytes is for states and stacks of ranks.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20

@@ -123,9 +123,10 @@ type (
 	OutputSent struct{ Rank int }
 	// NoChildren is the event that the helper no longer has child processes.
 	NoChildren struct{}
-	// PipesClosed is the event that the pipes of all ranks are closed or were given up.
+	// PipesClosed is the event that the pipes of all ranks are closed or were given up. It answers AwaitPipesClosed
+	// with the same Round.
 	PipesClosed struct{ Round int }
-	// PipesSlow is the event that some pipes are still open although the last process ended a while ago.
+	// PipesSlow is the event that some pipes are still open a while after the AwaitPipesClosed with the same Round.
 	PipesSlow struct{ Round int }
 	// Signal is the event that a user sends a signal to all ranks.
 	Signal struct{ Number int }

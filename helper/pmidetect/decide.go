@@ -2,7 +2,7 @@ package pmidetect
 
 import "remshell/job"
 
-// A Kind is a kind of program file.
+// A Kind says what kind of file a program is, such as a script.
 type Kind int
 
 // These are the kinds of program files.

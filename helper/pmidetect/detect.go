@@ -99,7 +99,7 @@ type cacheKey struct {
 // use any number of programs.
 const maxCached = 1024
 
-// NewDetector returns a Detector for programs among these files.
+// NewDetector returns a Detector that reads programs and libraries through files.
 func NewDetector(files Files) *Detector {
 	return &Detector{files: files, cache: make(map[cacheKey]Verdict)}
 }
@@ -126,7 +126,6 @@ func (d *Detector) Detect(path string, search Search) Verdict {
 	return d.cache[q]
 }
 
-// verdictOf converts a Finding to a Verdict.
 func verdictOf(f Finding) Verdict {
 	v := Verdict{Offer: Decide(f), Why: f.Kind.String()}
 	var why []string

@@ -19,7 +19,7 @@ const (
 const defaultDirs = "/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib/aarch64-linux-gnu:/usr/lib/aarch64-linux-gnu:" +
 	"/lib64:/usr/lib64:/lib:/usr/lib:/usr/local/lib64:/usr/local/lib"
 
-// A librarySearch is the search for the libraries of one program.
+// A librarySearch is the state of the search for the libraries that one program needs.
 type librarySearch struct {
 	Search
 	files      Files

@@ -20,7 +20,7 @@ type object struct {
 	rpath, runpath string
 }
 
-// These are limits for the size of an object. An object that exceeds a limit is treated as damaged.
+// These are limits for an ELF file. A file that exceeds one is treated as damaged.
 const (
 	maxHeaderBytes  = 64 << 10 // bytes
 	maxDynamicBytes = 64 << 10 // bytes
@@ -173,7 +173,7 @@ func readName(f io.ReaderAt, table, at uint64) (string, error) {
 // isDynamic reports whether the object is dynamically linked.
 func (o *object) isDynamic() bool { return o.hasInterpreter || len(o.needed) > 0 }
 
-// These are limits for searching an object for words.
+// These constants limit how contains searches an ELF file for words.
 const (
 	maxSearchedBytes = 64 << 20 // bytes
 	searchStep       = 256 << 10

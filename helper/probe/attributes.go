@@ -34,7 +34,7 @@ func gpuModels(root fs.FS, gpus []gpu.GPU) []string {
 	return found.sorted()
 }
 
-// A labelSet is a set of labels.
+// A labelSet is a set of node labels, such as models of GPUs.
 type labelSet map[string]bool
 
 // addLabels converts words to labels and adds them: it changes capital letters to lowercase, and replaces characters

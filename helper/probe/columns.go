@@ -46,7 +46,7 @@ type processScan struct {
 	claimed map[int]int // the claims' processes: user ID by process ID, or -1 after takeProcesses; nil: not read yet
 }
 
-// A claimProcess is the process that a claim of a user names.
+// A claimProcess is the process that holds a claim, according to the claim.
 type claimProcess struct{ uid, pid int }
 
 // exists reports whether the process exists and belongs to the user.
@@ -55,7 +55,7 @@ func (of claimProcess) exists() bool {
 	return of.pid > 0 && unix.Stat(fmt.Sprintf("/proc/%d", of.pid), &st) == nil && int(st.Uid) == of.uid
 }
 
-// source returns the data of a claim from which columns are computed.
+// source returns the data of a claim from which the columns of --ps are computed.
 func (l *processScan) source(c job.Claim) column.Source {
 	of := claimProcess{c.UID, c.PID}
 	s := column.Source{Claim: c, Age: time.Since(c.Since), Hidden: !seesAllProcesses(), Root: l.root,

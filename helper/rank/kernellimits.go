@@ -67,7 +67,7 @@ func IsStricter(b job.KernelLimit) bool {
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded returns softLimits without the limits of those resources that bounds limits, too.
+// WithoutBounded returns those of softLimits whose resources do not occur in bounds.
 func WithoutBounded(softLimits []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(softLimits), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })

@@ -106,7 +106,7 @@ func isBearable(resource int, cur uint64) bool {
 	return n == 6 && cur > size*uint64(os.Getpagesize())+headroom
 }
 
-// ApplyTo sets, for a rank that has been started, the limits that it has not inherited.
+// ApplyTo sets those limits of a started rank that the fork thread cannot pass on by inheritance.
 func (l SoftLimits) ApplyTo(pid int) {
 	for _, limit := range l {
 		var own unix.Rlimit

@@ -86,7 +86,7 @@ func (p *Pipes) close(fds []int) {
 	}
 }
 
-// Close closes the helper's ends, except ends that Stdin, Stdout, Stderr or PMI has already returned.
+// Close closes the helper's ends of the streams, except ends that Stdin, Stdout, Stderr or PMI has already returned.
 func (p *Pipes) Close() { p.close(p.ours[:]) }
 
 // Stdin returns the helper's end of the standard input, or nil if there is none. Like Stdout, Stderr and PMI,

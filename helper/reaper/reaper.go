@@ -62,7 +62,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is the name of a reaper's process, which ps and killall show. The kernel allows 15 bytes. The entry has its own copy.
+// Name is the name of a reaper's process in ps and killall, at most 15 bytes long. The assembly code has a copy of it.
 const Name = "remshell-reaper"
 
 // These variables are set by the assembly code of entry before Go's runtime starts. Nothing else writes to
@@ -88,7 +88,7 @@ type Counts struct {
 	valid          int64 // 1 if the counts are set
 }
 
-// NoteCounts passes counts to the reaper of this process, if it has one.
+// NoteCounts makes c available to the reaper of this process, if there is one.
 func NoteCounts(c Counts) {
 	if shared != nil {
 		c.valid = 1

@@ -66,7 +66,8 @@ func (f *Fences) Exchange(ctx context.Context, id fence.ID, mine []byte) ([][]by
 	}
 }
 
-// GiveUp implements fence.Exchanger: it reports to mpiexec that this node no longer waits for a fence.
+// GiveUp implements fence.Exchanger: it reports to mpiexec that this node no longer waits for a fence. exchanging says
+// whether Exchange is running for it.
 func (f *Fences) GiveUp(id fence.ID, exchanging bool) {
 	name := id.String()
 	f.mu.Lock()

@@ -117,7 +117,7 @@ func (f file) free(folder string) (freed bool, err error) {
 	return true, nil
 }
 
-// isSameFile reports whether f is the same file as earlier, which was seen before.
+// isSameFile reports whether f is a regular file with the same inode, owner and creation time as earlier.
 func (f file) isSameFile(earlier file) bool {
 	return f.fileNumber == earlier.fileNumber && f.uid == earlier.uid && f.plain && f.createdAt.Equal(earlier.createdAt)
 }

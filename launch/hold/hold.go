@@ -92,7 +92,7 @@ func (s *State) End(now time.Time) (actions []Action) {
 	return actions
 }
 
-// Has reports whether the set contains a reason.
+// Has reports whether reason is one of the reasons for which the ranks are stopped.
 func (s *State) Has(reason job.Hold) bool {
 	_, has := s.since[reason]
 	return has
@@ -101,7 +101,8 @@ func (s *State) Has(reason job.Hold) bool {
 // IsHeld reports whether there is any reason to stop the ranks. If there is one, the ranks are stopped.
 func (s *State) IsHeld() bool { return len(s.since) > 0 }
 
-// HeldFor returns how long ago a reason was added. It returns 0 if the set does not contain the reason.
+// HeldFor returns how long ago reason was added. It returns 0 if it is not one of the reasons for which the ranks are
+// stopped.
 func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	if !s.Has(reason) {
 		return 0

@@ -94,7 +94,7 @@ func (g *HostPolicy) candidateIndex(req *job.Request, named job.NodeDef) int {
 	return -1
 }
 
-// isCandidate reports whether n is the candidate to which the name in named refers.
+// isCandidate reports whether the name in named, which a rank has given for a spawn, refers to the candidate host n.
 func isCandidate(n, named job.NodeDef) bool {
 	is := func(name string) bool { return name != "" && strings.EqualFold(name, named.Host) }
 	return n.IsSameNode(named) || is(n.Name) || is(n.Host) || slices.ContainsFunc(n.Aliases, is) || n.Local && named.Local

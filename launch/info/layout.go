@@ -47,7 +47,8 @@ func readMapping(value string, placement *job.Placement) (unsupported bool, err 
 	return m.Seq || m.File != "" || m.PEList != nil || m.Width > 0 || m.NoLocal || m.Threads || m.NoThread, nil
 }
 
-// readBinding parses a binding and stores it in placement.
+// readBinding parses a binding and stores it in placement. unsupported is true for a binding that only the command line
+// may request.
 func readBinding(value string, placement *job.Placement) (unsupported bool, err error) {
 	var b pin.Binding
 	if err := b.UnmarshalText([]byte(value)); err != nil {

@@ -85,7 +85,7 @@ type LocalGroup struct {
 	fenceOpen       bool // the fence before nextFence is open
 }
 
-// FindGroup returns the group with this name, or nil if it has no ranks on the node.
+// FindGroup returns the group with the given name, or nil if no such group has ranks on the node.
 func (v *Validator) FindGroup(name string) *LocalGroup { return v.groups[name] }
 
 // IsPlanned reports whether mpiexec has not yet sent Start for the group.
@@ -154,7 +154,7 @@ const (
 	rankEnded                     // Exited was received
 )
 
-// defaultTolerance is how late a message may be if it is unknown how long the link may be silent.
+// defaultTolerance is how late a message may be if the caller sets no limit for how long the link may be silent.
 const defaultTolerance = 45 * time.Second
 
 // NewValidator returns the validator for a new connection to a helper. maxSilence is how long the link may

@@ -6,7 +6,7 @@ import (
 	"remshell/wire"
 )
 
-// A queueState is the validator's record of the messages that the queue host may send without a request.
+// A queueState records which messages about the queue and about changed claims a helper may send without a request.
 type queueState struct {
 	waiting       bool      // the request is in the queue
 	dequeued      time.Time // when Dequeue was sent; zero if it was not
@@ -53,7 +53,7 @@ func (q *queueState) keepForLater() bool {
 	return false
 }
 
-// takePostponed removes and returns the postponed messages. It is called when their second has passed.
+// takePostponed removes and returns the postponed messages. It is called a second after they were postponed.
 func (q *queueState) takePostponed() (all []wire.Message) {
 	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil {

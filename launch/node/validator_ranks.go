@@ -293,7 +293,8 @@ func (v *Validator) checkPMIBarrier(m *wire.Fence, id fence.ID) (wire.Message, e
 	return v.UnlessEnding(m)
 }
 
-// openFenceCount returns how many fences the node would have open with fence number n, for the text of a violation.
+// openFenceCount returns how many fences the node would have open if it opened fence n as well, for the text of a
+// violation.
 func (p *LocalGroup) openFenceCount(n int) int {
 	first := p.nextFence
 	if p.fenceOpen {

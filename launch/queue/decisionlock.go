@@ -61,7 +61,7 @@ func (q *Queue) noQueueReason(host job.NodeDef) string {
 // RM-20).
 func (q *Queue) isBatchManaged() bool { return q.req.RM.ID() != "" }
 
-// continueWithout lets the job start without a queue. The administrator has allowed this (queueRequired = false).
+// continueWithout lets the job start although the queue host called name cannot be reached (queueRequired = false).
 func (q *Queue) continueWithout(name, reason string) {
 	q.host, q.ahead = nil, 0
 	q.env.SayOnce(fmt.Sprintf("the queue host %s cannot be reached (%s); the job starts without waiting in the queue", name, reason))

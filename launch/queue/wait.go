@@ -127,7 +127,8 @@ func (q *Queue) WaitForChance(ctx context.Context, failed *plan.Error) error {
 	return context.Cause(ctx)
 }
 
-// nextWake returns the time at which a waiting request has to act even if no message arrives.
+// nextWake returns the time at which a waiting request has to act even if no message arrives. retry is the time of its
+// next attempt.
 func (q *Queue) nextWake(now, retry time.Time) time.Time {
 	next := now.Add(maxRetry)
 	earlier := func(t time.Time) {

@@ -34,7 +34,6 @@ func newConnections() connections {
 		errs: make(map[string]error), retries: make(map[string]*retry)}
 }
 
-// addHost adds a connected host.
 func (c *connections) addHost(n *host) {
 	c.hosts = append(c.hosts, n)
 	c.byNode[n.Node], c.byName[n.def.Name] = n, n
@@ -180,7 +179,7 @@ func (r *reservation) connectResult(def job.NodeDef, c node.ConnectResult) job.C
 		InBatchAccounting: r.req.RM.Accounts(c.Node.Probe.Holder)}
 }
 
-// connectFailures returns the candidates that cannot be used, in the order of the candidate list.
+// connectFailures returns the candidate hosts that cannot be used, in the order of the candidate list.
 func (r *reservation) connectFailures() (failed []job.Failure) {
 	listed := r.req.ListedNodes()
 	for _, def := range r.req.Nodes {

@@ -92,7 +92,6 @@ func (r *Reader) endPass() {
 	clear(r.parents)
 }
 
-// closeStat closes the stat file of a process.
 func (r *Reader) closeStat(s *seenProcess) {
 	if s.statFD != 0 {
 		unix.Close(s.statFD)
@@ -101,7 +100,7 @@ func (r *Reader) closeStat(s *seenProcess) {
 	}
 }
 
-// Close closes all files.
+// Close closes all files that the Reader keeps open.
 func (r *Reader) Close() {
 	r.endPass()
 	r.endPass()

@@ -18,7 +18,7 @@ import (
 	"remshell/job"
 )
 
-// NoRank stands for the processes of the job that belong to no rank.
+// NoRank is used instead of a rank's number for those processes of the job that belong to no rank.
 const NoRank = -1
 
 // A Process is the state of one process when the Reader read it. CPU is the CPU time of the process and of
@@ -122,7 +122,7 @@ func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	clear(b.reaped)
 }
 
-// findOwner returns the rank that a process belongs to, and stores it in owners.
+// findOwner returns the rank that a process belongs to, and stores it in owners. at contains all processes, by PID.
 func (b *Tracker) findOwner(pid int, at map[int]*Process, owners map[int]int, e *Ownership) int {
 	if rank, known := owners[pid]; known {
 		if rank == inProgress { // PIDs were reused while /proc was read
@@ -184,7 +184,8 @@ func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	b.reaped[pid] = true
 }
 
-// These are the intervals between two passes, for a job that has just begun and for later.
+// These constants define additional samples of a job that has just begun: one after firstPassAfter, then one every
+// youngInterval until youngFor has passed.
 const (
 	firstPassAfter = 100 * time.Millisecond
 	youngInterval  = time.Second
