@@ -33,7 +33,7 @@ func (c *rankSession) Flush() { c.flush() }
 // SendReply sends a reply. Any goroutine may call it.
 func (c *rankSession) SendReply(answer []byte) { c.sendReply(answer) }
 
-// DeadRanks returns the ranks of the group that have failed while the others continue, in the form "3,1".
+// DeadRanks returns the ranks of the group that have failed while the others continue, as a string such as "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
 // Fence lets the rank enter the fence of its group. When the fence is over, it sends the result of
@@ -111,7 +111,7 @@ func (c *rankSession) Unpublish(service []byte) (removed bool, err error) {
 	return c.server.Names.Unpublish(c.ctx, string(service))
 }
 
-// Hosts returns the nodes of the group and the node of each rank, in the form that Server.Hosts uses.
+// Hosts returns the names of the group's nodes, and for each rank the index of its node in nodes. It may block.
 func (c *rankSession) Hosts() (nodes []string, nodeOfRank []int, err error) {
 	if c.server.Hosts == nil {
 		return nil, nil, pmiversion.ErrUnsupported

@@ -214,7 +214,7 @@ func AbortExitCode(code int) int {
 	return code & 255
 }
 
-// abortJob freezes the server, and calls Abort for the first rank that aborts the job.
+// abortJob stops all replies to ranks, and calls Abort for the first rank that aborts the job.
 func (s *Server) abortJob(rank, code int, message string) {
 	s.mu.Lock()
 	first := !s.aborted

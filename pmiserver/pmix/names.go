@@ -10,7 +10,7 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// A Name is the value that a rank has published under a name.
+// A Name is the entry of one published name in the table of names.
 type Name struct {
 	Port  string // value for ranks that use PMI-1 or PMI-2
 	Value []byte // value for ranks that use PMIx, encoded by appendDatum; empty if the publisher uses PMI-1 or PMI-2
@@ -32,7 +32,7 @@ const (
 	maxNameBytes    = 4 << 10 // bytes of a name and its value
 )
 
-// errLookupTimeout is the cause of a context that ends because the client's timeout for a look-up has passed.
+// errLookupTimeout is the cancellation cause of a look-up's context when the client's timeout has passed.
 var errLookupTimeout = errors.New("the look-up of a published name timed out")
 
 // requestNames calls send in a goroutine. send sends a request to mpiexec; names is the number of names in

@@ -93,7 +93,6 @@ func (s procSet) ownParts() procSet {
 	return slices.DeleteFunc(slices.Clone(s), setPart.isForeign)
 }
 
-// lowest returns the lowest rank of a part.
 func (part setPart) lowest() int {
 	if len(part.ranks) > 0 {
 		return part.ranks[0]
@@ -178,7 +177,7 @@ func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 	}
 }
 
-// hasOtherNodes reports whether other nodes of this job have members of the set.
+// hasOtherNodes reports whether other nodes of this job have members of the set that takes part in the collective.
 func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
 
 // first returns the first member of this job in the set, or nil if that member is on another node. The node
@@ -261,7 +260,7 @@ func presenceOf(job string) string {
 	return fmt.Sprintf(NamePrefix+"job-%x", sha256.Sum256([]byte(job)))
 }
 
-// receiveFromLiving does the same as receiveFromJob. If the other job ends first, it returns errJobEnded.
+// receiveFromLiving does the same as receiveFromJob, but returns errJobEnded if the other job ends first.
 func (s *Server) receiveFromLiving(job, name string) (text []byte, err error) {
 	ctx, end := context.WithCancelCause(s.waitCtx)
 	watched := make(chan struct{})
@@ -308,7 +307,7 @@ func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(e
 // that jobOf returns.
 type portOwners map[string]string
 
-// maxPorts is the maximum number of ports in portOwners.
+// maxPorts is the maximum number of ports whose owners a Server remembers.
 const maxPorts = 1 << 10
 
 // notePort records which other job opened a port that a rank has looked up. d is the result of the look-up, and
@@ -472,7 +471,7 @@ func (r groupRecord) isValid() bool {
 // maxNodeName is the maximum length of a node's name, in bytes.
 const maxNodeName = 255
 
-// arePairs reports whether data consists of encoded pairs.
+// arePairs reports whether data consists of encoded key-value pairs.
 func arePairs(data []byte) bool {
 	r := bfrops.NewReader(data)
 	for r.More() {

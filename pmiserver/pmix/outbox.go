@@ -101,7 +101,7 @@ func (o *outbox) enqueueUnlessBehind(limit int, message []byte) bool {
 	return !behind && o.enqueue(message) == nil
 }
 
-// write writes the queue until it is empty.
+// write sends the queued messages to the client until the queue is empty.
 func (o *outbox) write() {
 	for {
 		message := o.next()

@@ -90,7 +90,6 @@ func (s procSet) hasGroup(group string) bool {
 	return slices.ContainsFunc(s, func(part setPart) bool { return part.group == group })
 }
 
-// size returns the number of processes in the set.
 func (s procSet) size() (n int) {
 	for _, part := range s {
 		if n += len(part.ranks); part.ranks == nil {

@@ -89,7 +89,7 @@ func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	var results []bfrops.Info
 	for _, question := range r.Questions {
 		for _, key := range question.Keys {
-			value, known := queryAnswers[key]
+			value, known := queryValues[key]
 			if !known || len(results) >= bfrops.MaxInfos {
 				c.replyStatus(q, message.NotSupported)
 				return
@@ -100,8 +100,8 @@ func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	c.reply(q, fmt.Sprintf("%d told", len(results)), message.AppendQueryResult(message.NewReply(q.tag), results))
 }
 
-// queryAnswers are the values of the keys that a query may contain. The server defines no process sets.
-var queryAnswers = map[string]bfrops.Value{
+// queryValues maps each key that a query may contain to its value. The values say that there are no process sets.
+var queryValues = map[string]bfrops.Value{
 	"pmix.qry.psetnum": bfrops.SizeOf(0),
 	"pmix.qry.psets":   bfrops.TextOf(""),
 }

@@ -107,7 +107,7 @@ func (r *Recorder) answeringPut(i int) (line int) {
 	return line
 }
 
-// writeReplies writes the replies to a line.
+// writeReplies writes the replies that were sent to the rank for the line t.
 func (r *Recorder) writeReplies(b *strings.Builder, t recordedLine, size int) {
 	record := r.ranks[t.from]
 	_, text, _ := strings.Cut(t.line, " ")
@@ -144,7 +144,7 @@ func (record *rankRecord) inSpawnRequest(line string) bool {
 	return record.inSpawn
 }
 
-// releaseBarrier writes the replies to a barrier, if all ranks of the group have entered it.
+// releaseBarrier writes one reply to each rank of the group, if all ranks have entered the barrier.
 func (r *Recorder) releaseBarrier(b *strings.Builder, group, size int) {
 	var in []rankID
 	for at, t := range r.ranks {
@@ -162,7 +162,7 @@ func (r *Recorder) releaseBarrier(b *strings.Builder, group, size int) {
 	}
 }
 
-// writeNext writes the next n lines that a rank has received.
+// writeNext writes the next n replies that a rank has received, and removes them from the record.
 func (r *Recorder) writeNext(b *strings.Builder, at rankID, n int) {
 	record := r.ranks[at]
 	n = min(n, len(record.replies))

@@ -56,7 +56,7 @@ var commands = [...]commandEntry{
 	38: {"RESOLVE_NODE", nil},
 }
 
-// deregEventsNumber is the number of the command DEREGEVENTS, which is the only one without a reply.
+// deregEventsNumber is the number of DEREGEVENTS, the only command without a reply.
 const deregEventsNumber = 14
 
 // A Refusal is returned by Parse for a message that is not a valid and supported request.

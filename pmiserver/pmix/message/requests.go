@@ -94,7 +94,7 @@ func (f *Fence) read(r *bfrops.Reader) { f.Procs, f.Options = nonEmptyProcs(r), 
 
 func (f *Fence) trace(l *traceLine) { l.procs(f.Procs); l.options(f.Options) }
 
-// nonEmptyProcs reads a list of processes. If the list is empty, r reports an error from then on.
+// nonEmptyProcs reads a list of processes. An empty list is an error, which r.Err then returns.
 func nonEmptyProcs(r *bfrops.Reader) []bfrops.Proc {
 	procs := r.Procs()
 	if len(procs) == 0 && r.Err() == nil {
@@ -270,7 +270,7 @@ func (q *Query) trace(l *traceLine) {
 	}
 }
 
-// Log is a request to print texts (pmix-wire.md 6.12).
+// Log is a request to print messages of the client (pmix-wire.md 6.12).
 type Log struct {
 	Time       int64 // seconds since 1970, mostly 0
 	Data       Options
