@@ -20,7 +20,7 @@ type Denials struct {
 	Forks        int // processes and threads that it did not start because of the limit of our control group or one above it
 }
 
-// CountDenials reads all counts of Denials from /proc and control groups. root is the file system "/".
+// CountDenials reads the current counts from /proc and control groups. root is the file system "/".
 func CountDenials(root fs.FS) Denials {
 	d := CountCgroupDenials(root)
 	d.MachineKills = CountMachineKills(root)

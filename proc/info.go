@@ -139,7 +139,7 @@ func PeakMemory(pid int) int64 {
 	return kib << 10
 }
 
-// statusField returns the value in a line of /proc/PID/status. It returns nil if there is no such line or process.
+// statusField returns the value of a field in /proc/PID/status. It returns nil if there is no such field or process.
 func statusField(pid int, name string) []byte {
 	var buf [4 << 10]byte // enough for all of it, unless the process is in hundreds of groups
 	file := "/proc/" + strconv.Itoa(pid) + "/status"

@@ -50,7 +50,7 @@ func askSocketOwner(socket, peer netip.AddrPort) (uid int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", err)
 	}
-	return diagAnswer(answer[:n])
+	return parseDiagReply(answer[:n])
 }
 
 // These are sizes and codes of sock_diag(7). Each message is a netlink header followed by a request or a reply.
@@ -58,7 +58,7 @@ const (
 	diagKind        = 20 // SOCK_DIAG_BY_FAMILY
 	diagHeader      = 16
 	diagRequestSize = diagHeader + 56
-	diagAnswerSize  = diagHeader + 72
+	diagReplySize   = diagHeader + 72
 	diagEstablished = 1 // TCP_ESTABLISHED
 	diagHalfClosed  = 8 // TCP_CLOSE_WAIT
 )
@@ -91,8 +91,8 @@ func appendDiagAddr(b []byte, addr netip.Addr) []byte {
 	return append(b, buf[:]...)
 }
 
-// diagAnswer returns the user ID in the kernel's reply b, or the error that the reply reports (netlink(7)).
-func diagAnswer(b []byte) (uid int, err error) {
+// parseDiagReply returns the user ID of the socket's owner from the kernel's reply b, or the error in b (netlink(7)).
+func parseDiagReply(b []byte) (uid int, err error) {
 	const kindAt, errnoAt, stateAt, uidAt, inodeAt = 4, 16, 17, 80, 84
 	if len(b) < diagHeader+4 {
 		return 0, errors.New("cannot ask the kernel who owns a socket: the reply is malformed")
@@ -104,7 +104,7 @@ func diagAnswer(b []byte) (uid int, err error) {
 			return 0, ErrNoSocket
 		}
 		return 0, fmt.Errorf("cannot ask the kernel who owns a socket: %w", errno)
-	case kind != diagKind || len(b) < diagAnswerSize:
+	case kind != diagKind || len(b) < diagReplySize:
 		return 0, errors.New("cannot ask the kernel who owns a socket: the reply is malformed")
 	}
 	open := b[stateAt] == diagEstablished || b[stateAt] == diagHalfClosed

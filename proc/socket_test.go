@@ -79,16 +79,16 @@ func TestSocketOwnerIsAnother(t *testing.T) {
 
 // An error of the kernel is returned as an error, and never as uid 0, which is root.
 func TestDiagAnswer(t *testing.T) {
-	good := make([]byte, diagAnswerSize)
+	good := make([]byte, diagReplySize)
 	binary.NativeEndian.PutUint16(good[4:], diagKind)
 	good[17] = diagEstablished
 	binary.NativeEndian.PutUint32(good[80:], 1001)
 	binary.NativeEndian.PutUint32(good[84:], 5)
-	if uid, err := diagAnswer(good); uid != 1001 || err != nil {
+	if uid, err := parseDiagReply(good); uid != 1001 || err != nil {
 		t.Fatalf("%d, %v", uid, err)
 	}
 	for cut := range good {
-		if _, err := diagAnswer(good[:cut]); err == nil {
+		if _, err := parseDiagReply(good[:cut]); err == nil {
 			t.Errorf("an answer of %d bytes has an owner", cut)
 		}
 	}
@@ -96,7 +96,7 @@ func TestDiagAnswer(t *testing.T) {
 	binary.NativeEndian.PutUint16(refused[4:], unix.NLMSG_ERROR)
 	for errno, absent := range map[unix.Errno]bool{unix.ENOENT: true, unix.EPERM: false, unix.EOPNOTSUPP: false} {
 		binary.NativeEndian.PutUint32(refused[16:], uint32(-int32(errno)))
-		if _, err := diagAnswer(refused); err == nil || errors.Is(err, ErrNoSocket) != absent {
+		if _, err := parseDiagReply(refused); err == nil || errors.Is(err, ErrNoSocket) != absent {
 			t.Errorf("%v is told as %v", errno, err)
 		}
 	}

@@ -46,7 +46,7 @@ func openReason(err error) string {
 	return err.Error()
 }
 
-// dropComments returns the words of a line without comments and without words that select a network.
+// dropComments returns the words of a line without comments and without words that select a network (ifhn=NAME).
 func dropComments(all []string) []string {
 	var kept []string
 	for _, w := range all {

@@ -143,7 +143,6 @@ func (l *nodeList) readIDs() error {
 	return nil
 }
 
-// sortByID sorts the host entries by node ID.
 func (l *nodeList) sortByID() {
 	slices.SortFunc(l.entries, func(a, b int) int { return cmp.Compare(l.nodes[a].ID, l.nodes[b].ID) })
 }

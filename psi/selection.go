@@ -106,7 +106,7 @@ func (c *Settings) readNodeSets(in Input) error {
 	return err
 }
 
-// withSourceNames returns l with the names that messages use for its sources.
+// withSourceNames returns l with its names for messages: source for the node set, and key(k) for the modifier k.
 func withSourceNames(l nodeset.Level, source string, key func(string) string) nodeset.Level {
 	l.Source, l.ModifierSource = source, key
 	return l

@@ -58,7 +58,7 @@ func rangesText(ranges []pin.CPURange) string {
 	return strings.Join(items, ";")
 }
 
-// number returns n as a scalar value for the file.
+// number returns n as a scalar value for the state file.
 func number[T scalarText | scalarOrBool](n int) *T {
 	w := T(strconv.Itoa(n))
 	return &w

@@ -105,7 +105,7 @@ func attributesOf(n *job.Node) (all map[string]json.RawMessage) {
 	return all
 }
 
-// numberUnlessZero returns n as a scalar value for the file, or nil if n is 0.
+// numberUnlessZero returns n as a scalar value for the state file, or nil if n is 0.
 func numberUnlessZero(n int) *scalarText {
 	if n == 0 {
 		return nil

@@ -112,10 +112,10 @@ func (o *selectionOptions) flags() psi.SelectionFlags {
 	}
 }
 
-// noteModifier stores a modifier as a string under a key. It does nothing if a is nil.
-func noteModifier(modifiers map[string]string, key string, a *scalarOrBool) {
-	if a != nil {
-		modifiers[key] = string(*a)
+// noteModifier stores value as a string in modifiers, unless value is nil.
+func noteModifier(modifiers map[string]string, key string, value *scalarOrBool) {
+	if value != nil {
+		modifiers[key] = string(*value)
 	}
 }
 
@@ -173,7 +173,7 @@ func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	return nil
 }
 
-// readGateWidth parses the width of a gate, which is a number of CPUs or "auto".
+// readGateWidth parses gate_width: "auto", or the number of CPUs that a job must exceed to use a region.
 func readGateWidth(text string) (int, error) {
 	if text == "auto" {
 		return job.AutoWidth, nil

@@ -78,15 +78,16 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	return in
 }
 
-// mergeFlags returns the flags that are set in a or b. The flags of a take precedence.
-func mergeFlags(a, b psi.Flags) psi.Flags {
+// mergeFlags returns f, in which each flag that is not set has its value from weaker.
+func mergeFlags(f, weaker psi.Flags) psi.Flags {
 	return psi.Flags{
-		Nodes: cmp.Or(a.Nodes, b.Nodes), Sort: cmp.Or(a.Sort, b.Sort), Features: cmp.Or(a.Features, b.Features),
-		CPUMap: cmp.Or(a.CPUMap, b.CPUMap), TPP: cmp.Or(a.TPP, b.TPP), PPN: cmp.Or(a.PPN, b.PPN),
-		HostsUnique: cmp.Or(a.HostsUnique, b.HostsUnique), Exclusive: cmp.Or(a.Exclusive, b.Exclusive),
-		Overbook: cmp.Or(a.Overbook, b.Overbook), Oversubscribe: a.Oversubscribe || b.Oversubscribe, Loop: cmp.Or(a.Loop, b.Loop), Wait: cmp.Or(a.Wait, b.Wait),
-		Pin: cmp.Or(a.Pin, b.Pin), MemBind: cmp.Or(a.MemBind, b.MemBind),
-		SelectionFlags: a.SelectionFlags.WithDefaults(b.SelectionFlags),
+		Nodes: cmp.Or(f.Nodes, weaker.Nodes), Sort: cmp.Or(f.Sort, weaker.Sort), Features: cmp.Or(f.Features, weaker.Features),
+		CPUMap: cmp.Or(f.CPUMap, weaker.CPUMap), TPP: cmp.Or(f.TPP, weaker.TPP), PPN: cmp.Or(f.PPN, weaker.PPN),
+		HostsUnique: cmp.Or(f.HostsUnique, weaker.HostsUnique), Exclusive: cmp.Or(f.Exclusive, weaker.Exclusive),
+		Overbook: cmp.Or(f.Overbook, weaker.Overbook), Oversubscribe: f.Oversubscribe || weaker.Oversubscribe,
+		Loop: cmp.Or(f.Loop, weaker.Loop), Wait: cmp.Or(f.Wait, weaker.Wait),
+		Pin: cmp.Or(f.Pin, weaker.Pin), MemBind: cmp.Or(f.MemBind, weaker.MemBind),
+		SelectionFlags: f.SelectionFlags.WithDefaults(weaker.SelectionFlags),
 	}
 }
 
@@ -152,7 +153,7 @@ func (s *State) Snapshot() job.Snapshot {
 	return job.Snapshot{Nodes: nodes, Ahead: s.QueueAhead, Waited: s.Waited}
 }
 
-// digitsValue converts a string of digits to a number. Package psi has already checked the string.
+// digitsValue converts a string of digits to a number. It does not check that there are only digits.
 func digitsValue(digits string) int {
 	n := 0
 	for _, d := range digits {

@@ -8,7 +8,7 @@ import (
 	"remshell/pin"
 )
 
-// maxCPUs is the maximum number of hardware threads that a node in the file may have.
+// maxCPUs is the maximum number of hardware threads that a node in a state file may have.
 const maxCPUs = 1 << 17
 
 // A core is one core in a state file that lists cores one by one. The last block of fields is an extension of the
@@ -23,7 +23,7 @@ type core struct {
 	Kind    pin.CoreKind `json:"kind,omitempty"`
 }
 
-// location returns the location of a core of the file.
+// location returns where a core of the state file is. A part that the file does not give is -1.
 func (c core) location() pin.CoreLocation {
 	return pin.CoreLocation{NUMA: valueOr(c.NUMA, -1), Package: valueOr(c.Package, -1), L3: valueOr(c.L3, -1), L2: valueOr(c.L2, -1), Kind: c.Kind}
 }

@@ -113,7 +113,8 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey returns the row of sortKeys for m. For an unknown Mode it returns the row of None.
+// sortKey returns the row of sortKeys for m. For an unknown Mode it returns an empty row, which keeps the order of the
+// list.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {
