@@ -220,7 +220,8 @@ const (
 	hiddenInclude = "X-Include"
 )
 
-// hideDirectives replaces Match and Include lines with lines that the library ignores. Line numbers stay the same.
+// hideDirectives replaces Match and Include lines with lines that the ssh_config library accepts as ordinary ones. Line
+// numbers stay the same.
 func hideDirectives(lines []string) []byte {
 	var out bytes.Buffer
 	for i, line := range lines {

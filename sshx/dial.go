@@ -205,7 +205,7 @@ func outcomeOf(err *DialError, direct bool) Outcome {
 	return OwnFailure
 }
 
-// connectAndLogIn opens the connection below SSH and logs in, within the deadline.
+// connectAndLogIn opens the connection that carries SSH, and logs in, within the deadline.
 func (d *Dialer) connectAndLogIn(b *deadline.Deadline, t Target, jump *jumpHost, addrs []netip.Addr) (*Client, *DialError) {
 	connected := t.Tracer.begin("connect")
 	conn, err := d.openTransport(b, t, jump, addrs)

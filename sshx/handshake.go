@@ -30,7 +30,7 @@ type connSetup struct {
 	banner  Tail // the server's banner
 }
 
-// runHandshake makes the library perform all steps from the version exchange to the login.
+// runHandshake makes the SSH library perform all steps from the version exchange to the login.
 func (s *connSetup) runHandshake() (ssh.Conn, <-chan ssh.NewChannel, <-chan *ssh.Request, error) {
 	if s.t.ProxyCommand != "" {
 		s.conn.waitFirstByte() // the command may write to known_hosts before it connects
@@ -114,7 +114,7 @@ func (s *connSetup) explain(err error) *DialError {
 	case s.b.Context().Err() != nil:
 		return s.timeoutError()
 	case errors.As(err, &algos):
-		return newDialError(s.t, "handshake", KindMismatch, "%s: the client accepts %s; the server offers %s", algorithmName(algos.What),
+		return newDialError(s.t, "handshake", KindMismatch, "%s: the client accepts %s; the server offers %s", mismatchText(algos.What),
 			strings.Join(realAlgos(algos.SupportedAlgorithms), ","), quoteUntrusted(strings.Join(realAlgos(algos.RequestedAlgorithms), ","))).
 			withCause(err).withHint("%s", adviceFor(algos, s.t.configName()))
 	case strings.Contains(strings.ToLower(text), "too many authentication"): // the server's limit on failures, or the library's limit of 64 attempts
@@ -135,8 +135,8 @@ func (s *connSetup) explain(err error) *DialError {
 // that error.
 const disconnected = "ssh: disconnect, reason "
 
-// algorithmName returns this package's name for one of the library's kinds of algorithms.
-func algorithmName(kind string) string {
+// mismatchText returns the reason for a failed key exchange in which client and server share no algorithm of this kind.
+func mismatchText(kind string) string {
 	if kind == "host key" {
 		return "the server has no host key of an accepted type"
 	}

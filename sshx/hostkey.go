@@ -67,7 +67,7 @@ func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	var invalid keyVerdict // of a certificate that is not valid; its key is judged alone
 	if cert, ok := key.(*ssh.Certificate); ok {
-		if l := k.hasKey(markerAuthority, cert.SignatureKey); l != nil {
+		if l := k.lineWithKey(markerAuthority, cert.SignatureKey); l != nil {
 			err := checkHostCert(cert, principal, now)
 			if err == nil {
 				return keyVerdict{line: l}
@@ -76,7 +76,7 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 		}
 		key = cert.Key
 	}
-	if l := k.hasKey("", key); l != nil {
+	if l := k.lineWithKey("", key); l != nil {
 		return keyVerdict{line: l}
 	}
 	if l := k.find("", func(l *knownLine) bool { return l.typ == key.Type() }); l != nil {

@@ -260,13 +260,13 @@ func (k *knownKeys) hasMarker(marker string) bool {
 	return k.find(marker, func(*knownLine) bool { return true }) != nil
 }
 
-// hasType reports whether a key of the given type is known for the host itself.
+// hasType reports whether a line without a marker has a key of the given type.
 func (k *knownKeys) hasType(typ string) bool {
 	return k.find("", func(l *knownLine) bool { return l.typ == typ }) != nil
 }
 
-// hasKey returns the line with the given marker and exactly the given key, or nil.
-func (k *knownKeys) hasKey(marker string, key ssh.PublicKey) *knownLine {
+// lineWithKey returns the line with the given marker and exactly the given key, or nil.
+func (k *knownKeys) lineWithKey(marker string, key ssh.PublicKey) *knownLine {
 	text := keyText(key)
 	return k.find(marker, func(l *knownLine) bool { return l.key == text })
 }

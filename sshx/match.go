@@ -28,7 +28,7 @@ type hostScope struct {
 	unknown []Unknown // ignored lines with unknown keywords, of all blocks
 }
 
-// accumulates reports whether all values of a keyword count, and not only the first value.
+// accumulates reports whether ssh uses all values of a keyword, and not only the first value.
 func accumulates(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }

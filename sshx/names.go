@@ -42,7 +42,8 @@ func KnownNames(path string) (names []string) {
 	return slices.Compact(names)
 }
 
-// knownNames returns the hosts of one line, without ports.
+// knownNames returns the host names in one line of known_hosts, without ports. It returns addresses only if there are
+// no names.
 func knownNames(hosts []string) (names []string) {
 	for _, host := range plainNames(hosts) {
 		if inside, bracketed := strings.CutPrefix(host, "["); bracketed {

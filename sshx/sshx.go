@@ -211,7 +211,7 @@ func (t *Target) applyModernDefaults() {
 	}
 }
 
-// Silence returns how long the server may be silent before the connection counts as lost.
+// Silence returns how long the server may be silent before the connection is considered lost.
 func (t Target) Silence() time.Duration {
 	t = t.withDefaults()
 	return t.AliveInterval * time.Duration(t.AliveCountMax+1)

@@ -230,7 +230,7 @@ func (r *Runtime) Locate(mem stack.Memory, c Call) (at stack.Location, ok bool) 
 	return at, true
 }
 
-// table returns the content of a Python bytes object, or nil if object is not one.
+// table returns the content of a Python bytes object. It returns nil if the object cannot be read or exceeds maxTable.
 func (r *Runtime) table(m reader, object uint64) []byte {
 	n, ok := m.word(object + r.layout.byteCount)
 	if !ok || n > maxTable {

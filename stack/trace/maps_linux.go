@@ -70,7 +70,7 @@ func SharedMappings(pid, limit int) []stack.Mapping {
 	return sharedMappings(text, limit)
 }
 
-// sharedMappings returns the mappings of SharedMappings from a text of /proc/PID/maps.
+// sharedMappings returns at most limit writable shared mappings from the text of /proc/PID/maps.
 func sharedMappings(text string, limit int) (all []stack.Mapping) {
 	for line := range strings.Lines(text) {
 		m, permissions, _, ok := parseMapping(line)

@@ -78,7 +78,7 @@ type Thread struct {
 	running   time.Time // when it was last seen not to be stopped
 }
 
-// A Process is what Capture has copied from a process.
+// A Process contains the state that Capture has copied from a process.
 type Process struct {
 	PID     int
 	Threads []Thread      // the first is the main thread

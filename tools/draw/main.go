@@ -80,7 +80,7 @@ func draw(samples []sample, seed uint64, n int) []sample {
 	return drawn
 }
 
-// write prints samples with numbers below a heading.
+// write prints a heading, and below it the samples, each with its number.
 func write(w io.Writer, heading string, samples []sample) {
 	fmt.Fprintf(w, "%s\n\n", strings.ToUpper(heading[:1])+heading[1:])
 	for i, s := range samples {

@@ -371,7 +371,7 @@ func plural(noun string) string {
 	return noun + "s"
 }
 
-// isBool reports whether an expression is true or false.
+// isBool reports whether an expression is the identifier true or false.
 func isBool(e ast.Expr) bool {
 	name, ok := e.(*ast.Ident)
 	return ok && (name.Name == "true" || name.Name == "false")

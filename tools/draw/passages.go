@@ -12,7 +12,7 @@ import (
 // do not use.
 var sentenceEnd = regexp.MustCompile(`[.!?:]["')]*(\s|$)`)
 
-// minSentences is the minimum number of sentences in a paragraph or list that counts as a passage.
+// minSentences is the minimum number of sentences in a passage, which is a paragraph or a list.
 const minSentences = 3
 
 // collectPassages returns the passages of README.md and of doc/, except passages of generated files.
