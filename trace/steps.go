@@ -91,5 +91,5 @@ func infoOf(step string) *stepInfo {
 	return nil
 }
 
-// IsKnownStep reports whether a step is one of the constants above.
+// IsKnownStep reports whether a trace can contain a step of this name.
 func IsKnownStep(step string) bool { return infoOf(step) != nil }

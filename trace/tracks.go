@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A hostTracks contains the lanes of a host, or of mpiexec. A lane is a line of a trace viewer that shows steps.
+// A hostTracks contains the lanes of a host, or of mpiexec. A lane is a line of steps in a trace viewer.
 type hostTracks struct {
 	name   string // empty: mpiexec
 	tracks []lane

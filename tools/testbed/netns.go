@@ -270,7 +270,7 @@ func (f *Cluster) startKeeper(o Options, name string, args ...string) (linksRead
 	return linksWrite, out, nil
 }
 
-// keeperEnv returns the environment of the keeper's script.
+// keeperEnv returns the environment of the keeper, the script that starts all other processes of the cluster.
 func (f *Cluster) keeperEnv(o Options) []string {
 	flag := map[bool]string{true: "yes"}
 	return []string{
@@ -331,7 +331,7 @@ func (f *Cluster) waitSSHD(ctx context.Context) error {
 			if _, err := os.Stat(pidFile); err == nil {
 				return true, nil
 			}
-			return false, f.stillStarting(h)
+			return false, f.checkStarting(h)
 		})
 		if err != nil {
 			return fmt.Errorf("%s: sshd does not listen: %w", h.Name, err)
@@ -340,8 +340,8 @@ func (f *Cluster) waitSSHD(ctx context.Context) error {
 	return nil
 }
 
-// stillStarting returns an error if the host has ended or the host's sshd has logged an error.
-func (f *Cluster) stillStarting(h Host) error {
+// checkStarting returns an error if the host has ended or the host's sshd has logged an error.
+func (f *Cluster) checkStarting(h Host) error {
 	if f.Kind == Namespaces {
 		_, err := os.Stat("/proc/" + strconv.Itoa(h.Init))
 		return err

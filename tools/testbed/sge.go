@@ -49,21 +49,21 @@ func (f *Cluster) sgeFiles() []file {
 	files := []file{
 		{"sge.sh", 0o600, sgeScript},
 		{"sge/default/common/act_qmaster", 0o644, Head + "\n"},
-		{"sge/default/common/bootstrap", 0o644, endColumns(sgeBootstrap)},
+		{"sge/default/common/bootstrap", 0o644, sgeText(sgeBootstrap)},
 		{"sge/cell/pes/.keep", 0o644, ""},
-		{"sge/cell/queue", 0o644, endColumns(sgeQueue + "\nhostlist " + strings.ReplaceAll(f.Names(), ",", " ") + fmt.Sprintf("\nslots %d", SGESlots))},
+		{"sge/cell/queue", 0o644, sgeText(sgeQueue + "\nhostlist " + strings.ReplaceAll(f.Names(), ",", " ") + fmt.Sprintf("\nslots %d", SGESlots))},
 		{"sge/cell/hosts/" + Head, 0o644, "hostname " + Head + "\n"},
 	}
 	for _, h := range f.Hosts {
 		files = append(files,
 			file{"sge/cell/hosts/" + h.Name, 0o644, "hostname " + h.Name + "\n"},
-			file{"sge/cell/exechosts/" + h.Name, 0o644, endColumns("hostname " + h.Name + sgeExecHost)})
+			file{"sge/cell/exechosts/" + h.Name, 0o644, sgeText("hostname " + h.Name + sgeExecHost)})
 	}
 	return files
 }
 
-// endColumns returns text without blanks at both ends and with one newline at the end, as Grid Engine requires.
-func endColumns(text string) string { return strings.TrimSpace(text) + "\n" }
+// sgeText returns text without blanks at both ends and with one newline at the end, as Grid Engine requires.
+func sgeText(text string) string { return strings.TrimSpace(text) + "\n" }
 
 const sgeBootstrap = `
 admin_user none

@@ -116,7 +116,7 @@ func isAlive(state string) bool {
 	return unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB) != nil
 }
 
-// lock locks the cluster's lock file. The keeper inherits the open file, and therefore the lock.
+// lock locks the cluster's lock file. The keeper (see startKeeper) inherits the open file, and therefore the lock.
 func (f *Cluster) lock() (*os.File, error) {
 	file, err := os.OpenFile(f.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
