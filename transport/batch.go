@@ -108,7 +108,7 @@ func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.Rea
 	return nil, s.withStarterHelp(err)
 }
 
-// withStarterHelp adds to a timeout error the explanation that the starter's program can give, if any.
+// withStarterHelp replaces the message of a timeout error, if the starter's help text explains the timeout.
 func (s *ByStarter) withStarterHelp(err error) error {
 	var e *Error
 	if s.System.Starter.ExplainSilence == nil || !errors.As(err, &e) || e.Kind != KindNoRoute || e.Step != "connect" {

@@ -52,8 +52,8 @@ const (
 	stepTimePerHost = 100 * time.Millisecond // added for each host
 )
 
-// maxToldRefusals is the maximum number of refused connections that are reported for one port.
-const maxToldRefusals = 8
+// maxReportedRefusals is the maximum number of refused connections that are reported for one port.
+const maxReportedRefusals = 8
 
 // Route returns the command line that would call the starter for this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
@@ -366,12 +366,12 @@ type refusals struct {
 	count atomic.Int32
 }
 
-// report reports a refused connection, unless maxToldRefusals connections have already been reported.
+// report reports a refused connection, unless maxReportedRefusals connections have already been reported.
 func (s *refusals) report(peer netip.Addr, reason string) {
 	switch n := s.count.Add(1); {
-	case n <= maxToldRefusals:
+	case n <= maxReportedRefusals:
 		s.warn(fmt.Sprintf("warning: refused a connection from %s: %s", peer, reason))
-	case n == maxToldRefusals+1:
+	case n == maxReportedRefusals+1:
 		s.warn("warning: refused more connections; they are not reported")
 	}
 }
@@ -471,10 +471,10 @@ func (l *stepLink) verdict(exit int) Verdict { return l.starter.program.verdict(
 func (l *stepLink) localAddr() net.Addr      { return l.LocalAddr() }
 func (l *stepLink) silence() time.Duration   { return 0 }
 
-// lookInterval is how often stepLink.ended reads the starter's stderr to find a line about the helper.
+// lookInterval is the interval at which stepLink.ended reads the starter's stderr, to find a line about the helper.
 const lookInterval = 10 * time.Millisecond
 
-// ended waits until the step ends, or until the starter reports that this helper has ended.
+// ended waits up to limit until the step ends or the starter reports that this helper has ended.
 func (l *stepLink) ended(limit time.Duration) linkEnd {
 	for waited := time.Duration(0); waited < limit; waited += lookInterval {
 		if l.starter.program.waitFor(lookInterval) {

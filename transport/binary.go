@@ -118,7 +118,7 @@ func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed fun
 	return s
 }
 
-// fill returns the values of the script's placeholders that concern the batch job.
+// fill returns the placeholders of the delivery script that concern the batch job, each followed by its value.
 func (a *attach) fill() []string {
 	if a == nil {
 		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}

@@ -105,7 +105,7 @@ func (d *delivery) beginStep(name string) {
 	d.endStep = d.self.tracer.begin(d.host, name)
 }
 
-// sources are the places from which a node may run the binary, in the words that the script uses.
+// sources are the words with which the delivery script reports from where a node runs the binary (see Conn.Source).
 var sources = []string{"shared", "cache", "sent", "told"}
 
 func (d *delivery) converse() error {
@@ -296,7 +296,7 @@ type noDialBack struct {
 	err error
 }
 
-// noDialBackVerb is the first word of the line that contains a noDialBack.
+// noDialBackVerb is the beginning of the line in which a helper reports that it cannot connect to mpiexec.
 const noDialBackVerb = "stay "
 
 // ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, with the reason. The

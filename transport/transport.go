@@ -124,7 +124,7 @@ func (w Transports) splitByTransport(hosts []Host) (subsets []transportHosts) {
 	return subsets
 }
 
-// Route returns the route of the transport that the host uses.
+// Route returns the Route of the transport that the host uses.
 func (w Transports) Route(host Host) (string, error) {
 	if host.Local {
 		return w.Local.Route(host)

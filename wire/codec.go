@@ -46,7 +46,7 @@ func (c *Codec) free() {
 	codecs.Put(c)
 }
 
-// Fail records the error err, which makes the message invalid. Only the first error counts.
+// Fail records the error err, which makes the message invalid. It does nothing if the Codec already has an error.
 func (c *Codec) Fail(err error) {
 	if c.err == nil {
 		c.err = err

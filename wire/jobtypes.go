@@ -235,7 +235,7 @@ func (c *Codec) gang(p **job.Gang) {
 	c.Require((*p).IsValid(), "a gang of party %d of %d", (*p).Party, (*p).Parties)
 }
 
-// sliceRange is the range of lengths of a time slice of gangs, in ns. 0 means that no length is set.
+// sliceRange is the valid range for the length of a gang's time slice, in ns. 0 means that no length is set.
 var sliceRange = Range{"slice", 0, int64(job.MaxSlice)}
 
 func (c *Codec) gangTerms(p *job.GangTerms) {

@@ -43,7 +43,7 @@ type MarkWritten struct{ Err string }
 
 func (m *MarkWritten) Fields(c *Codec) { c.Sentence(&m.Err, "error") }
 
-// ReadMarks asks the helper for all marks that were written under a tag.
+// ReadMarks asks the helper for all marks (see WriteMark) with the given tag.
 type ReadMarks struct {
 	AnsweredBy[*MarksRead]
 

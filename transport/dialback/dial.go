@@ -132,7 +132,7 @@ func (c dialer) sendProof(stream *tls.Conn) (refusal string, err error) {
 	if _, err := stream.Write(proof{c.host, mac}.bytes()); err != nil {
 		return "", err
 	}
-	return readAnswer(stream)
+	return readReply(stream)
 }
 
 // innermost returns the innermost wrapped error, which usually comes from the operating system.

@@ -161,7 +161,7 @@ func sendByTLS(i JoinToken, text []byte) error {
 	}
 	defer conn.Close()
 	conn.Write(text)
-	why, err := readAnswer(conn)
+	why, err := readReply(conn)
 	if err == nil {
 		err = &Refusal{why}
 	}

@@ -93,8 +93,8 @@ func writeAnswer(w io.Writer, refusal string) error {
 	return err
 }
 
-// readAnswer reads mpiexec's reply to a proof, and no bytes after it.
-func readAnswer(r io.Reader) (refusal string, err error) {
+// readReply reads mpiexec's reply to a proof, and no bytes after it.
+func readReply(r io.Reader) (refusal string, err error) {
 	var length [1]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return "", err
