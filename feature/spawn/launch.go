@@ -170,7 +170,7 @@ func (s *spawner) start(r *request) {
 	})
 }
 
-// abandon releases the nodes and files of a place that will not be used.
+// abandon releases the nodes of p and closes its output, because the spawn does not use p.
 func (p place) abandon() {
 	p.Abandon()
 	if p.output != nil {

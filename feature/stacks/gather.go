@@ -72,7 +72,7 @@ func inTime[T any](limit time.Duration, read, fallback func() T) T {
 	}
 }
 
-// describeAll returns the states of processes, without reading files.
+// describeAll reports the state of each target without its stack, because a file system hangs.
 func describeAll(targets []target) (report job.StackReport) {
 	var groups []job.StackGroup
 	for _, t := range targets {

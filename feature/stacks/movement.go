@@ -60,7 +60,7 @@ type slot struct {
 	was     [64]byte
 }
 
-// slotBelow is how many bytes of a slot are below the stack pointer of its function.
+// slotBelow is the distance in bytes from the start of a slot up to its function's stack pointer.
 const slotBelow = 8
 
 // watchSlots reads slots repeatedly for the time d, while their processes run. It returns the ranks whose slot has
@@ -80,7 +80,7 @@ func watchSlots(slots []slot, memory func(rank int) stack.Memory, d time.Duratio
 	return moved
 }
 
-// fingerprintsOf returns the fingerprints of main threads, by rank, and the slots of those that are in an MPI call.
+// fingerprintsOf returns the fingerprint of the main thread of each rank, and the slots to watch in these threads.
 func fingerprintsOf(threads []rawThread, names map[addressKey][]stack.Location) (all map[int]fingerprint, slots []slot) {
 	all = make(map[int]fingerprint)
 	for i := range threads {

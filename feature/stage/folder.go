@@ -89,7 +89,7 @@ func makeFolder(roots []string, name string, files []job.StagedFile) (*folder, e
 	return nil, errors.New(strings.Join(whys, ", "))
 }
 
-// folderProblem returns the text of err that messages show to the user.
+// folderProblem returns the reason why a folder cannot be used, as messages show it to the user.
 func folderProblem(err error) string {
 	switch {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):

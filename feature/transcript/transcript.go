@@ -65,7 +65,7 @@ func (r *recorder) write() {
 	}
 }
 
-// jobLine returns the line of the transcript that describes the job, as transcript.Job does.
+// jobLine returns the line of the transcript that describes the job. Package pmiserver/transcript reads it as a Job.
 func jobLine(j *launch.Job) string {
 	fields := []string{"fresh", fmt.Sprintf("size=%d", j.Plan.Size), "name=" + j.Groups[0].Name}
 	apps := make([]string, j.Plan.Size)

@@ -48,7 +48,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.OrphanReaped.Add(func(e lifecycle.ChildEnded, owner int) { u.tracker.NoteReaped(e.PID, owner, e.Exit.Usage.CPU()) })
 }
 
-// start starts to measure before the first ranks start, if mpiexec or this node's limits require that.
+// start starts to sample the usage of resources, if mpiexec has requested that or this node's limits require it.
 func (u *nodeSampler) start(*helper.Group) *rank.Error {
 	wanted, has := wire.SettingOf[*Sampling](u.session.Prepare.Settings)
 	if has && wanted.SmallRanks {
@@ -90,7 +90,7 @@ func (u *nodeSampler) sample(interval time.Duration, memoryLimit int64) {
 	}
 }
 
-// jobMemory returns the memory in bytes that is compared with the node's own memory limit.
+// jobMemory returns the memory that the job uses on this node, in bytes. A result below memoryLimit may be too high.
 func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFiles, all []sampler.Process, memoryLimit int64) int64 {
 	of := slices.DeleteFunc(reader.Descendants(all), func(p sampler.Process) bool { return u.session.NotOfJob(p.PID) })
 	pids := make([]int, len(of))

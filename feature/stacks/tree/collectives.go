@@ -52,7 +52,7 @@ var (
 		"CommInitAll", "CommSplit", "CommFinalize", "CommDestroy", "CommAbort"}
 )
 
-// familyOf returns the library to which a call belongs. call is a name that communicates has returned.
+// familyOf returns the library to which a call belongs. call is a result of the function communicates.
 func familyOf(call string) string {
 	for prefix, family := range map[string]string{"torch.distributed.": "torch.distributed", "c10d::": "torch.distributed", "gloo::": "gloo", "nccl": "NCCL"} {
 		if strings.HasPrefix(call, prefix) {

@@ -54,10 +54,10 @@ func withoutMiddle(frames []job.StackFrame) []job.StackFrame {
 	return slices.Concat(frames[:half-1], []job.StackFrame{{Function: fmt.Sprintf("(%d more)", extra+1)}}, frames[half+extra:])
 }
 
-// Python is the name that frames of Python functions have in place of the name of their ELF file.
+// Python is the value of StackFrame.Library for Python functions. For other functions it is the name of an ELF file.
 const Python = "Python"
 
-// withoutStart returns frames without the callers of main or of the function of a thread.
+// withoutStart returns frames without the start-up code, which calls main or the first function of a thread.
 func withoutStart(frames []job.StackFrame) []job.StackFrame {
 	for i, f := range slices.Backward(frames) {
 		if f.Library != Python && (f.Function == "main" || f.Function == "MAIN__" || f.Function == "runtime.main") {
