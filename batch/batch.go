@@ -236,7 +236,7 @@ func (s *System) LauncherWords() []string {
 	return words
 }
 
-// Has reports whether name is the name of one of h's Processes, or such a name followed by a dash and more text.
+// Has reports whether name is one of h.Processes, or one of them followed by a dash and more text.
 func (h Holder) Has(name string) bool {
 	return slices.ContainsFunc(h.Processes, func(known string) bool {
 		rest, ok := strings.CutPrefix(name, known)

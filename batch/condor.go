@@ -164,7 +164,7 @@ func condorContact(w Inputs, nodes int) (Allocation, error) {
 	return a, nil
 }
 
-// maxFolder is the maximum length of a directory name in bytes: PATH_MAX of Linux.
+// maxFolder is the maximum length of a directory's path in bytes: PATH_MAX of Linux.
 const maxFolder = 4096
 
 // contactOf parses a line PROCNO HOST PORT USER DIR RUN of the contact file. The last field, RUN, is missing in

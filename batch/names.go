@@ -249,7 +249,7 @@ func (w Inputs) counts(variable string, hosts int) ([]int, error) {
 	return all, nil
 }
 
-// listError returns an error which says that the host list in a variable cannot be parsed. err is the reason.
+// listError returns an error which says that the host list in an environment variable cannot be parsed, because of err.
 func listError(variable string, err error) error {
 	return &usererr.Error{Text: fmt.Sprintf("%s: %v", variable, err)}
 }

@@ -51,7 +51,7 @@ type Step struct {
 	ErrorLine   func(stderr, host string) string // the line of standard error that says why the task on a host ended; empty: none
 }
 
-// MaxStep is the maximum number of hosts in one step. The list of the hosts' names must fit on a command line.
+// MaxStep is the maximum number of hosts in one Step. Their names must fit on a command line.
 const MaxStep = 2048
 
 // StepFrom is the minimum number of hosts for which mpiexec starts a single step by default. A single step is faster

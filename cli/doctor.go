@@ -84,7 +84,7 @@ func (c *invocation) localDefects(ctx context.Context) (defects []job.Defect) {
 	return defects
 }
 
-// nextCommand returns the command line that the report advises to run next.
+// nextCommand returns the command line that the report of --doctor advises to run next.
 func (c *invocation) nextCommand(failed bool) string {
 	if c.sys.isMpijob() { // all its words are hosts
 		options := withoutDoctor(c.args)

@@ -212,7 +212,7 @@ func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed writes an event about shared memory that a rank had left behind and that was freed.
+// LeftoverFreed writes an event about shared memory or semaphores that a rank has left behind, freed or not.
 func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader
@@ -260,7 +260,7 @@ func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {
 	}
 }
 
-// putSummary writes the result of the run.
+// putSummary writes the event that contains the result of the run.
 func (j *eventWriter) putSummary(id job.ID, r record.Run) {
 	j.enqueue(struct {
 		eventHeader

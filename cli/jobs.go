@@ -45,7 +45,7 @@ func programAsHosts(line option.Line) (option.Line, error) {
 	return line, nil
 }
 
-// checkHostsGiven returns an error if the command line has no hosts but the requested query needs them.
+// checkHostsGiven returns an error if the command line names no hosts although its query needs them.
 func checkHostsGiven(line option.Line) error {
 	query, is := setup.HostQueryOf(line.Query.Command)
 	if !is || !query.NeedsHosts || line.Apps[0].Program != "" || line.NamesHosts() {

@@ -54,5 +54,5 @@ func keepNewlines(int) {}
 // softLimits returns nil, because this operating system numbers its limits differently from Linux.
 func softLimits() []job.SoftLimit { return nil }
 
-// ownPriority returns the zero value. Ranks on hosts then keep the priority of their helper.
+// ownPriority returns the zero value. Ranks then keep the priority of the helper that starts them.
 func ownPriority() job.Priority { return job.Priority{} }

@@ -162,7 +162,7 @@ func (c *invocation) reportFallback(host transport.Host, err error) {
 	c.env.Report(fmt.Sprintf("warning: %s failed on %s (%s). mpiexec uses ssh for all hosts, so %s will not account for their ranks", c.starter.System.Starter.Program, host.Name, why, c.starter.System.Title))
 }
 
-// starterTransport returns the transport that uses the batch system's starter, without a fallback.
+// starterTransport returns the transport that uses the batch system's starter, and never ssh.
 func (c *invocation) starterTransport(self transport.HelperBinary) transport.Transport {
 	j, s := c.line.Job, c.starter
 	by := s.System.Starter
@@ -313,7 +313,7 @@ func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	return names
 }
 
-// reportLooseHosts logs on how many hosts the batch system does not account for the ranks.
+// reportLooseHosts logs the number of hosts on which the batch system does not account for the ranks.
 func (c *invocation) reportLooseHosts(p job.Plan) {
 	rm, remote := c.req.RM, 0
 	if rm.Integration != job.LooseIntegration { // known only now, as a starter may have failed

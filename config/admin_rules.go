@@ -18,7 +18,7 @@ import (
 // root. It takes precedence over the files of users. doc/node.toml explains its keys.
 const NodeFile = "/etc/remshell/node.toml"
 
-// AdminRules contains the restrictions on jobs that NodeFile or StateFile, two files of a node, set.
+// AdminRules contains restrictions on jobs. They come from NodeFile or StateFile, which are files on each node.
 type AdminRules struct {
 	File     string
 	NoJobs   bool

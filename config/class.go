@@ -84,7 +84,7 @@ func (r *reader) readClassName(table string, entry any) string {
 	return ""
 }
 
-// readClass reads one class. table is the name under which keyLines stores the lines of the class's keys.
+// readClass reads one class. table is the name under which keyLines stores the line numbers of the class's keys.
 func (r *reader) readClass(name, table string, entry any) {
 	keys, ok := entry.(map[string]any)
 	if !ok {

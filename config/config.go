@@ -178,7 +178,7 @@ func (r *reader) sortedWarnings() (all []error) {
 	return all
 }
 
-// syntaxError converts an error that the TOML decoder has returned for invalid TOML or an unknown key.
+// syntaxError adds err, which the TOML decoder has returned, to the errors of the reader. It returns all of them.
 func (r *reader) syntaxError(err error) error {
 	var unknown *toml.StrictMissingError
 	var wrong *toml.DecodeError

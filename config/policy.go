@@ -10,7 +10,7 @@ import (
 	"remshell/job"
 )
 
-// readPolicy reads the settings of placement.md 1.8 in the [[node]] entry with index i.
+// readPolicy reads those settings of the [[node]] entry with index i that placement.md 1.8 describes.
 func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	p := job.NodePolicy{
 		NoJobs: !r.readYesNo(i, "runJobs", e.RunJobs, true), Features: append(e.Features, e.HWType...),

@@ -69,7 +69,7 @@ func (f Finding) hostsText() string {
 	return foldHosts(f.Hosts)
 }
 
-// A hostRow is one line of the report. It describes hosts that do not differ in any of the described properties.
+// A hostRow is one line of the report. It stands for all hosts for which describeHost returns the same text.
 type hostRow struct {
 	text               string
 	hosts              []string

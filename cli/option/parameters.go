@@ -84,7 +84,7 @@ func parameterValue(key, value string) (string, error) {
 	return value, nil
 }
 
-// parameterWords maps each boolean parameter of Open MPI to the value that its equivalent option gets if it is true.
+// parameterWords maps each boolean parameter of Open MPI to the value of its equivalent option that means true.
 var parameterWords = map[string]string{
 	"rmaps_base_oversubscribe": "share", "rmaps_base_no_oversubscribe": "no", "orte_timestamp_output": "timestamp", "prte_timestamp_output": "timestamp", "orte_tag_output": "tag", "prte_tag_output": "tag",
 	"rmaps_base_display_map": "map", "ras_base_display_alloc": "allocation", "orte_enable_recovery": "yes", "prte_enable_recovery": "yes",

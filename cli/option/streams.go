@@ -21,7 +21,8 @@ func (p *LabelPattern) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FilePattern is the value of -outfile-pattern and -errfile-pattern. ":append" may follow the name.
+// FilePattern is the value of -outfile-pattern and -errfile-pattern: a pattern for file names, with or without
+// ":append".
 type FilePattern struct {
 	Name   string // empty: not given
 	Append bool

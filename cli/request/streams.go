@@ -33,7 +33,7 @@ func (w Inputs) streamsRequest(j option.JobOptions) (s job.Streams, err error) {
 	return s, errors.Join(setStdin(&s, j, w.lookupEnv), setLabel(&s, j, words, w.lookupEnv), w.setOutputFiles(&s, j, words), checkLineOptions(s))
 }
 
-// checkLineOptions returns an error for options about lines of output that exclude each other.
+// checkLineOptions returns an error if two of the options about lines of output exclude each other.
 func checkLineOptions(s job.Streams) error {
 	switch {
 	case s.Collapse && s.Raw:

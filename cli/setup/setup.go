@@ -103,7 +103,7 @@ func callAll(functions []func() error) error {
 	return nil
 }
 
-// End calls the functions that OnEnd has added with err, the error of the run, and returns their errors.
+// End passes err, the error of the run, to the functions that OnEnd has added. It returns their errors.
 func (r *Run) End(err error) (failed []error) {
 	for _, f := range r.ending {
 		if err := f(err); err != nil {

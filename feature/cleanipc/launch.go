@@ -22,7 +22,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Result.Add(func(r *job.Result) { r.Leftovers = leftovers })
 }
 
-// report reports the shared memory and semaphores that ranks of a node have left behind.
+// report logs the shared memory and semaphores that ranks of a node have left behind, and writes events about them.
 func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	for _, r := range m.Leftovers {
 		j.Env.Events().LeftoverFreed(r)

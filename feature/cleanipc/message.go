@@ -27,7 +27,7 @@ type IPCCleaned struct {
 	Semaphores int
 }
 
-// maxLeftovers is the maximum number of objects that a node may report.
+// maxLeftovers is the maximum number of shared memory objects and semaphore sets that a node may report.
 const maxLeftovers = 4096
 
 // Fields implements wire.Message: it lists the fields that are sent. It does not send the Node of a

@@ -34,7 +34,7 @@ func attachHelper(s *helper.Session) {
 	})
 }
 
-// begin begins to take samples, if mpiexec has requested that. It may be called several times.
+// begin begins to take samples, if mpiexec has requested that. Later calls do nothing.
 func (n *nodeWatch) begin() {
 	setting, has := wire.SettingOf[*Watching](n.session.Prepare.Settings)
 	if !has || n.began {

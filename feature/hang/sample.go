@@ -127,13 +127,13 @@ func sleepsForATime(pid int, slept bool) bool {
 	return arguments[at.argument] != 0
 }
 
-// A timeArgument says which argument of a system call is the time until which it waits.
+// A timeArgument says which argument of a system call limits how long the call waits.
 type timeArgument struct {
 	argument     int  // from 0; if it is 0, the call waits without a limit
 	milliseconds bool // it is a number of milliseconds. If it is 0 or less, the call does not wait, or waits without a limit
 }
 
-// timeArguments lists the system calls that wait until a time, by number.
+// timeArguments lists the system calls that can wait for a limited time, by number.
 var timeArguments = map[int]timeArgument{
 	unix.SYS_NANOSLEEP:       {0, false},
 	unix.SYS_CLOCK_NANOSLEEP: {2, false},

@@ -16,7 +16,8 @@ type nameWait struct {
 	ranks     int
 }
 
-// joinName records that one more rank waits for the name service. It returns the nameWait for all ranks that do so.
+// joinName records that one more rank waits for a name. All ranks that wait for the same name share the nameWait that
+// joinName returns.
 func (ws *waits) joinName(service string) *nameWait {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

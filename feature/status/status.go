@@ -92,7 +92,7 @@ func (s *states) add(node int, ranks []job.RankState) {
 	}
 }
 
-// report reports the collected rank states, if a query is in progress.
+// report prints the collected rank states if the query is for the user, and sends them to the requesters.
 func (s *states) report() {
 	if s.query != nil {
 		if s.query.forUser {

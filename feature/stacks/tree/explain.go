@@ -97,7 +97,7 @@ func whyElsewhere(g, largest job.StackGroup, call string) reason {
 	return reason{"it waits in the kernel, outside of " + familyOf(call), "they wait in the kernel, outside of " + familyOf(call), weightSleeps}
 }
 
-// AllAlike reports whether all ranks wait in one MPI call at one place.
+// AllAlike reports whether all ranks wait in the same MPI call at the same place of the program.
 func AllAlike(groups []job.StackGroup) (call string, alike bool) {
 	main := mainThreads(groups)
 	if len(main) != 1 || len(main[0].Ranks) < 2 {
