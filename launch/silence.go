@@ -63,7 +63,8 @@ func (j *Job) checkSilentNodes(now time.Time) {
 	}
 }
 
-// batchStateRead handles the batch system's reply. It reports nodes that have been silent for too long as lost.
+// batchStateRead handles the reply of the batch system about the batch job. It reports as lost the nodes that have been
+// silent for too long.
 func (j *Job) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
 	for _, event := range j.silentNodes.BatchReplied(answer.state, j.Request.RM.Name, now) {
 		lost, ok := event.(supervise.NodeLost)

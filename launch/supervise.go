@@ -55,7 +55,7 @@ func (j *Job) policy(startBy time.Time) supervise.Policy {
 		Grace: req.TimeLimits.Grace, StackTime: StackTime, Timeout: req.TimeLimits.Run,
 		WallTime: supervise.TimeLimit{Max: req.ResourceLimits.Time(limits.WallTime), From: req.LimitOrigins[limits.WallTime]},
 		StartBy:  startBy, Since: j.jobStart, Warn: warningOnNodes(req.TimeLimits.Warn), Margin: req.TimeLimits.Margin,
-		EndPolicy: req.EndPolicy, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchSystem(req.RM),
+		EndPolicy: req.EndPolicy, SignalPolicy: signalsOnNodes(req.SignalPolicy), BatchJob: batchJobOf(req.RM),
 	}
 }
 
@@ -95,8 +95,8 @@ func (j *Job) report(ctx context.Context, continues bool) job.Result {
 	return result
 }
 
-// batchSystem returns the batch job in which mpiexec runs, or the zero BatchJob.
-func batchSystem(rm *job.RM) supervise.BatchJob {
+// batchJobOf returns the batch job in which mpiexec runs, or the zero BatchJob.
+func batchJobOf(rm *job.RM) supervise.BatchJob {
 	if rm == nil {
 		return supervise.BatchJob{}
 	}
@@ -150,7 +150,7 @@ func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.
 	}
 }
 
-// result returns the result of the job.
+// result adds the exit code and the cause of the end to ResultSoFar.
 func (j *Job) result(state *supervise.State) job.Result {
 	r := j.ResultSoFar()
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()

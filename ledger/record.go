@@ -339,7 +339,8 @@ func checkPlausible(c Claim, size, cpus, ranks int) error {
 	return nil
 }
 
-// checkID returns an error for a job ID with characters that have a special meaning in paths.
+// checkID returns an error if a job ID does not consist of 1 to 40 letters, digits and characters of "_.-". Job IDs are
+// parts of file names.
 func checkID(id job.ID) error {
 	if len(id) == 0 || len(id) > 40 {
 		return fmt.Errorf("job ID %.60q has %d bytes, but must have 1 to 40", id, len(id))

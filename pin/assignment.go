@@ -33,7 +33,7 @@ func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	return busy
 }
 
-// FreeSlots returns the numbers of the slots whose units are not busy, in ascending order.
+// FreeSlots returns the indexes of the slots whose units are not busy, in ascending order.
 func FreeSlots(slots []Unit, busy BusyUnits) []int {
 	free := make([]int, 0, len(slots))
 	for i, u := range slots {

@@ -77,7 +77,7 @@ func (p *Pool) SetConfinement(c Confinement) {
 // mayCrossNUMA reports whether the slots of the next rank may be in several NUMA nodes.
 func (p *Pool) mayCrossNUMA() bool { return p.numaNodes != nil && p.perObject == 0 }
 
-// freeSlots returns the number of free slots in all objects.
+// freeSlots returns the number of free slots in the whole pool.
 func (p *Pool) freeSlots() int {
 	n := 0
 	for i := range p.objects {

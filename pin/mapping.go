@@ -210,7 +210,8 @@ func (m *Mapping) readPerResource(rest string) error {
 	return nil
 }
 
-// readObject parses a value object [":" count] {":" qualifier}. The object may be missing before a qualifier.
+// readObject parses a value of the form object [":" count] {":" qualifier}. The object may be missing before a
+// qualifier.
 func (m *Mapping) readObject(value string) error {
 	word, _, qualified := strings.Cut(value, ":")
 	if word != "" || !qualified {
@@ -223,7 +224,7 @@ func (m *Mapping) readObject(value string) error {
 	return m.readQualifiers(value, value[len(word):])
 }
 
-// readQualifiers parses [":" count] {":" qualifier}, the rest of a value.
+// readQualifiers parses [":" count] {":" qualifier}, the rest of a value after the object.
 func (m *Mapping) readQualifiers(value, rest string) error {
 	parts := strings.Split(rest, ":")[1:]
 	if len(parts) > 0 {

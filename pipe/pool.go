@@ -27,5 +27,5 @@ func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	return size
 }
 
-// GiveBack returns bytes to the pool that GrowPipe has taken.
+// GiveBack returns to the pool bytes that GrowPipe has taken from it.
 func (p *SizePool) GiveBack(taken int) { p.left.Add(int64(taken)) }

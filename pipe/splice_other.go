@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// A SpliceBuffer does not exist on this system.
+// A SpliceBuffer cannot be created on this system.
 type SpliceBuffer struct{}
 
 // NewSpliceBuffer always fails with errors.ErrUnsupported.

@@ -188,7 +188,7 @@ func (c *nodeChooser) nodesHoldRanks(members []int, ranks int) bool {
 	return c.tryGroups(new(solution), []placementGroup{c.newGroup("", members, ranks)}, true) == nil
 }
 
-// newGroup returns a placement group that consists of the nodes in members.
+// newGroup returns a placement group of some candidates. members contains their indexes in c.nodes.
 func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGroup {
 	in := make([]bool, len(c.candidates))
 	for _, k := range members {

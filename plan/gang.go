@@ -56,7 +56,7 @@ func (p problem) partyOrder() (order []int) {
 	return order
 }
 
-// mostGangs returns the maximum number of gangs (jobs that take turns) that share one CPU.
+// mostGangs returns the number of gangs (jobs that take turns) on the CPU that most of them share.
 func (p problem) mostGangs() (largest int) {
 	for i := range p.candidates {
 		for _, gangs := range p.candidates[i].gangsOnCPU() {
@@ -66,7 +66,7 @@ func (p problem) mostGangs() (largest int) {
 	return largest
 }
 
-// gangsOnCPU returns, for each CPU that only gangs use (jobs that take turns), the number of these gangs.
+// gangsOnCPU returns the number of gangs (jobs that take turns) on each CPU that only gangs use.
 func (s *candidate) gangsOnCPU() map[int]int {
 	count := make(map[int]int)
 	for _, g := range s.GangCPUs {

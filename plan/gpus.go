@@ -48,7 +48,7 @@ var freeGPUCheck = nodeCheck{"gpus-taken", func(s *candidate, w *requirement) st
 	return text
 }}
 
-// gpusPerRank returns the number of GPUs of a rank.
+// gpusPerRank returns the number of GPUs that each rank of an app needs.
 func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 
 // gpuOption returns the option that requests n GPUs for each rank, for messages.

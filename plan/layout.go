@@ -37,7 +37,8 @@ func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	return l
 }
 
-// bindingSource returns the binding of a candidate's ranks as the user has written it.
+// bindingSource returns the setting or option that says how a candidate's ranks are bound, with its value, for
+// messages.
 func bindingSource(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text

@@ -59,7 +59,7 @@ func (f *foldedFailure) Error() string {
 
 func (f *foldedFailure) Unwrap() error { return f.err }
 
-// maxHintCommands is the largest number of commands in a hint.
+// maxHintCommands is the largest number of commands that one hint to the user lists.
 const maxHintCommands = 8
 
 // Hint returns the hint of the first host. If that hint contains a command for the host, the result contains such
@@ -75,7 +75,7 @@ func (f *foldedFailure) Hint() string {
 	return strings.Replace(f.hint, f.commands[0], all, 1)
 }
 
-// add adds a host that failed for the same reason.
+// add adds a host whose failure has the same reason as f.
 func (f *foldedFailure) add(failure job.Failure) {
 	f.hosts = append(f.hosts, failure.Node)
 	f.detail.Add(failure.Node, usererr.Detail(failure.Err))

@@ -87,7 +87,7 @@ func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.N
 	return f.Prepare(&Preparation{Request: r.req, Env: r.env, Nodes: nodes, r: r, ctx: ctx, timed: timed, handlers: make(map[byte]func(*node.Node, wire.Message))})
 }
 
-// A posted is an event that contains a function for a Preparation to call.
+// A posted is an event with a function that Preparation.Wait calls when it takes the event out of the inbox.
 type posted struct {
 	to *Preparation
 	do func()

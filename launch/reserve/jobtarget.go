@@ -28,7 +28,7 @@ func (t jobTarget) uidOn(page int) int {
 	return t.uids[page]
 }
 
-// isClaimOf reports whether a claim in a listing of a node's claims belongs to the job.
+// isClaimOf reports whether c belongs to the job. page is the index of the listing that contains c.
 func (t jobTarget) isClaimOf(page int, c job.Claim) bool {
 	return c.Job == t.Job && c.UID == t.uidOn(page)
 }
@@ -156,7 +156,7 @@ type ambiguousError struct {
 
 func (a *ambiguousError) Error() string { return a.text }
 
-// Hint returns what the user can do.
+// Hint returns advice for the user.
 func (a *ambiguousError) Hint() string { return "write more characters of the job ID" }
 
 // Reasons returns one line for each job that matches the name.

@@ -45,7 +45,8 @@ func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Sna
 	return refused, err
 }
 
-// rehearse asks the hosts of a plan whether they have the directories and programs that its ranks need.
+// rehearse asks the hosts of a plan whether they have the directories and programs that its ranks need. refused lists
+// the hosts that lack some, err is a failure to ask.
 func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
 	var failed []job.Failure
 	for app := range r.req.Apps {
@@ -101,7 +102,7 @@ type SignalResult struct {
 	Err   string // why no rank got it
 }
 
-// SignalJob sends a signal to the ranks of a running job on all candidates.
+// SignalJob sends a signal to the ranks of a running job on all candidate hosts.
 func SignalJob(ctx context.Context, req job.Request, env Env, ref job.JobRef, signal int) ([]SignalResult, error) {
 	var results []SignalResult
 	unread, err := callJobNodes(ctx, req, env, ref, false, queryTimeout,
@@ -197,7 +198,7 @@ func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (
 // evictTimeout is how long a node may take to end the processes that hold a job's claims and tickets.
 const evictTimeout = 30 * time.Second
 
-// reportLost reports which hosts did not reply.
+// reportLost reports to the user each host with which mpiexec lost contact, and why.
 func (r *reservation) reportLost() {
 	for _, n := range r.hosts {
 		if n.lost != nil {
@@ -206,7 +207,7 @@ func (r *reservation) reportLost() {
 	}
 }
 
-// withHelpers connects to the candidates, calls do, and disconnects from them.
+// withHelpers connects to the candidate hosts, calls do, and disconnects from them.
 func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()

@@ -19,7 +19,7 @@ import (
 // queryTimeout is how long a host may take to reply to a query that changes nothing.
 const queryTimeout = 5 * time.Second
 
-// A message is an event that reports a message from a host.
+// A message is the event that a message from a host has arrived.
 type message struct {
 	from *host
 	m    wire.Message

@@ -174,7 +174,8 @@ func (r *Reservation) Close() {
 	closing.Wait()
 }
 
-// reportPlan reports the plan to the user, the log and Env.OnPlan.
+// reportPlan passes the plan to Env.OnPlan. It logs rejected nodes, and reports skipped hosts and missing standby nodes
+// to the user.
 func (r *reservation) reportPlan() {
 	r.reportSkipped()
 	r.reportTooFewStandby()

@@ -135,7 +135,7 @@ func (r *reservation) namedFailures() []job.Failure {
 	return slices.DeleteFunc(r.connectFailures(), func(f job.Failure) bool { return !r.spawnGroup.constraints.NamesHost(job.NodeDef{Name: f.Node}) })
 }
 
-// capacityFrom returns how many ranks would have fit, according to the error of a plan.
+// capacityFrom returns how many ranks would have fit, according to the *plan.Error in err.
 func capacityFrom(err error) int {
 	var failed *plan.Error
 	errors.As(err, &failed)

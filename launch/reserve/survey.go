@@ -87,7 +87,7 @@ func (r *reservation) addNotice(n *host, text string) {
 	}
 }
 
-// addNoted adds a node to the set of nodes that have reported the same text.
+// addNoted adds n to texts[text], the set of nodes that have reported text.
 func addNoted(texts map[string]*nameSet, text string, n *host) {
 	if texts[text] == nil {
 		texts[text] = &nameSet{has: make(map[string]bool)}

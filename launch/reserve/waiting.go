@@ -153,7 +153,7 @@ type retry struct {
 	busy  bool // an attempt is under way
 }
 
-// A reconnected is an event that reports whether connecting to a candidate again has succeeded.
+// A reconnected is an event with the result of a further attempt to connect to a candidate host.
 type reconnected struct {
 	def  job.NodeDef
 	node *node.Node
@@ -164,7 +164,7 @@ type reconnected struct {
 // it out of the inbox must call Discard.
 type LateEvent interface{ Discard() }
 
-// Discard closes the connection to the node, because it was established too late.
+// Discard closes the connection, since the reservation ended before it was established.
 func (e reconnected) Discard() {
 	if e.node != nil {
 		go e.node.Close()
@@ -237,7 +237,7 @@ func (r *reservation) handleReconnected(e reconnected) {
 	r.queue.ClaimsChanged()
 }
 
-// connectedCandidates returns the connected candidates that may run ranks.
+// connectedCandidates returns the candidate hosts whose connections are open.
 func (r *reservation) connectedCandidates() []*host {
 	return slices.DeleteFunc(r.reachedHosts(), func(n *host) bool { return n.lost != nil })
 }

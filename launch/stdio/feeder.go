@@ -48,8 +48,8 @@ func newStdinFeeder(in io.Reader) *stdinFeeder {
 	return f
 }
 
-// addReaders sets the ranks that receive the input.
-func (f *stdinFeeder) addReaders(readers []StdinReader) {
+// setReaders sets the ranks that receive the input.
+func (f *stdinFeeder) setReaders(readers []StdinReader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.readers, f.uncertain = readers, make(map[int]bool)
@@ -108,7 +108,7 @@ func (f *stdinFeeder) activeReaders() []StdinReader {
 	return slices.Clone(f.readers)
 }
 
-// A copySource reads any kind of input and sends copies to ranks on any node.
+// A copySource reads input of any kind, not only from pipes, and sends copies of it to ranks on any node.
 type copySource struct {
 	f   *stdinFeeder
 	buf []byte

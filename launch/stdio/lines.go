@@ -101,7 +101,7 @@ func (l *lineAssembler) WriteOwnLine(out *writeBuffer, line []byte) {
 	out.addCopy(line)
 }
 
-// finishLine ends the unfinished line that was written last, if needed is true.
+// finishLine writes a newline after the unfinished line that was written last, if needed is true.
 func (l *lineAssembler) finishLine(out *writeBuffer, needed bool) {
 	if needed && l.openRank >= 0 {
 		out.addCopy([]byte("\n"))

@@ -34,7 +34,7 @@ func newRankSequencer(assembler *lineAssembler, ranks []int) *rankSequencer {
 	return &rankSequencer{lineAssembler: assembler, ranks: ranks, spools: make(map[int]*spool), ended: make(map[int]bool)}
 }
 
-// mustWait reports whether the output of a rank must be kept, because an earlier rank has not ended.
+// mustWait reports whether the output of a rank must be kept, because a rank with a lower number has not ended.
 func (o *rankSequencer) mustWait(rank int) bool {
 	return o.current < len(o.ranks) && rank > o.ranks[o.current]
 }

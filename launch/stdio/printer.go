@@ -255,7 +255,7 @@ func (p *Printer) nextDue() (first time.Time, any bool) {
 	return first, any
 }
 
-// handleItem passes an item to its sinks.
+// handleItem handles one item of the queue.
 func (p *Printer) handleItem(x queueItem) {
 	switch {
 	case x.routing != nil:

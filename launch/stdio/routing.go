@@ -182,7 +182,7 @@ func createFile(name string, options job.Output) (*os.File, error) {
 	return userfile.OpenFile(name, flags, 0o666)
 }
 
-// fileRemedy returns a hint about an error that occurred while a file was being opened, or "".
+// fileRemedy returns advice to the user for an error that occurred while a file was being opened.
 func fileRemedy(err error) string {
 	switch hint := usererr.Hint(err); {
 	case hint != "":

@@ -87,7 +87,7 @@ func (p *spliceSource) readAndSend(int) error {
 // errNoSplice is returned when pages cannot be spliced, so that the rest of the input must be copied.
 var errNoSplice = errors.New("no passage")
 
-// copyOut sends copies of the n bytes in a buffer.
+// copyOut sends copies of the n bytes in t to all readers, and then returns errNoSplice.
 func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
 	buf := make([]byte, wire.Window)
 	for n > 0 {

@@ -106,7 +106,7 @@ func TestSpliceFallback(t *testing.T) {
 		in := counter(t)
 		f := newStdinFeeder(in)
 		var a, b taker
-		f.addReaders([]StdinReader{{Rank: 0, To: a.send, InProcess: true}, {Rank: 1, Node: 1, To: func(m wire.Message) error {
+		f.setReaders([]StdinReader{{Rank: 0, To: a.send, InProcess: true}, {Rank: 1, Node: 1, To: func(m wire.Message) error {
 			in.Close() // ends the eventfd, which has no end of its own
 			return b.send(m)
 		}, InProcess: true}})
@@ -153,7 +153,7 @@ func TestBufferOfAnEndedReaderIsNotGrown(t *testing.T) {
 	defer feed.Close()
 	f := newStdinFeeder(in)
 	var reads taker
-	f.addReaders([]StdinReader{{Rank: 0, To: reads.send, InProcess: true}, {Rank: 1, To: reads.send, InProcess: true}})
+	f.setReaders([]StdinReader{{Rank: 0, To: reads.send, InProcess: true}, {Rank: 1, To: reads.send, InProcess: true}})
 	p := f.newSpliceSource()
 	if p == nil {
 		t.Fatal("a pipe for ranks here is copied")
@@ -226,7 +226,7 @@ func TestWhatIsCopied(t *testing.T) {
 		"a pipe for very many ranks": {in, manyReaders(maxBuffers + 1), false},
 	} {
 		f := newStdinFeeder(test.in)
-		f.addReaders(test.readers)
+		f.setReaders(test.readers)
 		before := openFiles(t)
 		p := f.newSpliceSource()
 		if p != nil {

@@ -139,7 +139,8 @@ func (g *GroupOutput) Close() {
 	g.err.close()
 }
 
-// AddGroup adds a prepared group, before its ranks start.
+// AddGroup makes the printers use the prepared files of a spawned group. It must be called before the ranks of the
+// group start.
 func (s *Streams) AddGroup(g *GroupOutput) {
 	s.out.enqueue(queueItem{addedRouting: g.out})
 	s.err.enqueue(queueItem{addedRouting: g.err})
@@ -196,7 +197,7 @@ func (s *Streams) RankEnded(rank int) {
 
 // AddStdinReaders sets the ranks that receive mpiexec's standard input. It must be called before any of them
 // runs.
-func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.addReaders(readers) }
+func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.setReaders(readers) }
 
 // FeedStdin starts to read mpiexec's standard input. It must be called after the ranks have been started. If the
 // input fails before its end while a rank still reads, failed is called.

@@ -110,7 +110,7 @@ func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 func TestInputGoesToANodeOnce(t *testing.T) {
 	var a, b taker
 	f := newStdinFeeder(nil)
-	f.addReaders([]StdinReader{{Rank: 0, To: a.send}, {Rank: 1, To: a.send}, {Rank: 2, Node: 1, To: b.send}, {Rank: 3, To: b.send, Node: 1}, {Rank: 5, To: b.send, Node: 1}})
+	f.setReaders([]StdinReader{{Rank: 0, To: a.send}, {Rank: 1, To: a.send}, {Rank: 2, Node: 1, To: b.send}, {Rank: 3, To: b.send, Node: 1}, {Rank: 5, To: b.send, Node: 1}})
 	f.sendToAll([]byte("all"))
 	f.dropReader(0)
 	f.dropReader(3)

@@ -56,7 +56,7 @@ func (c *writeBuffer) bytes() []byte {
 // maxCopyBuffer is the largest capacity, in bytes, of a buffer that is kept for further use.
 const maxCopyBuffer = 1 << 20
 
-// writeTo writes everything and empties the buffer. If w is a file, it uses one system call.
+// writeTo writes everything and empties the buffer. If w is a file, it uses as few system calls as possible.
 func (c *writeBuffer) writeTo(w io.Writer) (err error) {
 	if c.isEmpty() {
 		return nil

@@ -63,13 +63,13 @@ type Cause struct {
 	Node int // the node of the fault; -1: none
 }
 
-// A blamed says who is at fault for a cause, for example the program or the batch system.
-type blamed string
+// A culprit says what is at fault for a cause: the rank, the node, or nobody.
+type culprit string
 
 const (
-	blameNobody blamed = "nobody"
-	blameRank   blamed = "the rank"
-	blameNode   blamed = "the node"
+	blameNobody culprit = "nobody"
+	blameRank   culprit = "the rank"
+	blameNode   culprit = "the node"
 )
 
 // A causeRule contains the properties of one kind of cause for which a job can end.
@@ -79,7 +79,7 @@ type causeRule struct {
 	endKind job.EndKind                      // kind of end for the restart rules (SV-1); empty: never a reason to restart
 	text    func(s *State, e Failure) string // first line of the report; nil: there is none
 	code    func(s *State, e Failure) int    // exit code; a reported one may be any number
-	blames  blamed                           // if a rank is at fault, --exit-status applies
+	blames  culprit                          // if a rank is at fault, --exit-status applies
 
 	programsCode bool          // the program chose the code: 125 does not mean an internal error, and 0 means success
 	delay        time.Duration // how long to wait for a better cause before it counts

@@ -107,7 +107,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	return append(actions, InspectRanks{Stacks: true}, SignalAllRanks{job.SIGQUIT})
 }
 
-// wallLimitFirst reports whether the wall time limit is shorter than -timeout.
+// wallLimitFirst reports whether the wall time limit ends the job before -timeout does.
 func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }

@@ -66,7 +66,7 @@ type (
 type (
 	// SignalAllRanks sends a signal to the process groups of all ranks.
 	SignalAllRanks struct{ job.Signal }
-	// EndAll ends all processes of the job on all nodes, with the times of wire.EndJob.
+	// EndAll ends all processes of the job on all nodes. Its durations mean the same as those of wire.EndJob.
 	EndAll struct{ Linger, Grace time.Duration }
 	// InspectRanks reports to the user the state of each rank. If Stacks is set, it also reports their
 	// stacks.

@@ -139,7 +139,7 @@ func (t *rankTable) RankOnNode(rank int) string {
 	return fmt.Sprintf("rank %s on %s", t.RankNumber(rank), t.nodes[node].name)
 }
 
-// nodeOf returns the node of a rank, or -1 if there is no such rank.
+// nodeOf returns the index of a rank's node, or -1 if there is no such rank.
 func (t *rankTable) nodeOf(rank int) int {
 	if rank < 0 || rank >= len(t.ranks) {
 		return -1
