@@ -361,7 +361,8 @@ func (s *placement) placeCyclic(app, n int, quota []int) {
 	}
 }
 
-// regionEntries returns the range [start, end) of the host entries whose nodes are in the current region.
+// regionEntries returns the range [start, end) of host entries whose nodes are in the region of the next entry. If
+// regions do not matter, it returns all entries.
 func (s *placement) regionEntries() (start, end int) {
 	if s.sharesCPUs || isContiguous(s.req) {
 		return 0, len(s.entries)

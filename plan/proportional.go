@@ -25,7 +25,8 @@ func (s *placement) capacityWithoutOtherJobs(i int, a *eligibleNodes) int {
 	return min(a.limits[i], s.ranksInSlots(i, s.freeSlots[i]+s.slotsOfOtherJobs(i), max(1, a.app.CPUsPerRank)))
 }
 
-// mayUseSlotOfOtherJob reports whether a rank may share a slot with another job if no slot is free.
+// mayUseSlotOfOtherJob reports whether a rank may share a slot with another job if no slot is free. If so, it sets
+// s.sharesCPUs.
 func (s *placement) mayUseSlotOfOtherJob(i, width int) bool {
 	shares := s.ignoresOtherJobs() && s.slotsOfOtherJobs(i) > 0 && s.freeSlots[i]+s.slotsOfOtherJobs(i) >= width
 	s.sharesCPUs = s.sharesCPUs || shares

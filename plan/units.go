@@ -153,7 +153,7 @@ func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout,
 	return pin.NewPool(n.Topology, slots, free, layout, width, n.slotsAreThreads())
 }
 
-// confineApp tells all pools of slots whether ranks of the next app must stay inside NUMA nodes.
+// confineApp sets the confinement to NUMA nodes of the app that is placed next, in all pools of slots.
 func (s *placement) confineApp(c pin.Confinement) {
 	if s.layout == nil || !s.layout.confinedToNUMA {
 		return

@@ -102,7 +102,8 @@ func field(answer, key string) string {
 	return ""
 }
 
-// requestNumber sends a request and returns a number that the reply contains.
+// requestNumber sends a request and returns the number in the field key of the reply. answer is the expected command of
+// the reply.
 func (c *Client) requestNumber(request, answer, key string) (int, error) {
 	rest, err := c.roundTripChecked(request, answer)
 	if err != nil {

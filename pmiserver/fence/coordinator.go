@@ -40,7 +40,7 @@ type group struct {
 	leftRanks map[int][]int // by node
 }
 
-// A fence is a fence that some of its nodes, but not all of them, have joined.
+// A fence is the state of a fence that some of its nodes, but not all of them, have joined.
 type fence struct {
 	parts       []part
 	nodes       []int

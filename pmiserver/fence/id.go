@@ -64,7 +64,7 @@ func (k Kind) WithTag(name string) Kind {
 
 const tagSize = 8
 
-// WithoutTag returns the kind without its tag.
+// WithoutTag returns the kind without the tag that WithTag has added.
 func (k Kind) WithoutTag() Kind {
 	base, _, _ := strings.Cut(string(k), ".")
 	return Kind(base)

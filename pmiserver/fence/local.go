@@ -57,7 +57,7 @@ type Local struct {
 	closed     bool          // no member is released any more
 }
 
-// A memberState is the state of one member.
+// A memberState is what a Local knows about one of its ranks in the current fence.
 type memberState struct {
 	left    bool               // it cannot enter any more, unless it returns
 	release func(givenUp bool) // releases it; nil if it does not wait

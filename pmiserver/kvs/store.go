@@ -60,7 +60,7 @@ func (s *Store) NextSnapshot(blobs [][]byte) (*Snapshot, error) {
 	return s.snapshot.Load().withBlobs(blobs)
 }
 
-// SetSnapshot makes a snapshot that NextSnapshot has returned visible to the ranks.
+// SetSnapshot makes next, a result of NextSnapshot, visible to the ranks.
 func (s *Store) SetSnapshot(next *Snapshot) { s.snapshot.Store(next) }
 
 // AddPending counts bytes that ranks store outside of snapshots, such as node attributes. If the total would

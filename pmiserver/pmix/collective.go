@@ -365,7 +365,7 @@ func (m *collective) replyCompleted(done fenceCall) {
 	}
 }
 
-// replyConnected replies to a connect. The reply contains the job info of the other groups in the set.
+// replyConnected replies to a call of PMIx_Connect. The reply contains the job info of the other groups that connect.
 func (m *collective) replyConnected(done fenceCall) {
 	reply := message.AppendStatus(message.NewReply(done.request.tag), message.Success)
 	for _, part := range m.set {

@@ -15,7 +15,7 @@ func AppendByte(dst []byte, b uint8) []byte { return append(appendPack(dst, 1), 
 // PROC_RANK.
 func AppendUint32(dst []byte, n uint32) []byte { return order.AppendUint32(appendPack(dst, 1), n) }
 
-// AppendTime appends a PMIx pack with one TIME.
+// AppendTime appends a PMIx pack with one TIME, in seconds since 1970.
 func AppendTime(dst []byte, seconds int64) []byte {
 	return order.AppendUint64(appendPack(dst, 1), uint64(seconds))
 }
