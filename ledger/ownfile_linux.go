@@ -160,7 +160,7 @@ func (s *ownFile) link(name string) error {
 	return err
 }
 
-// replace atomically replaces another file of the current user with this file, which takes over its name.
+// replace atomically renames this file to name. It replaces the file of the current user that had this name.
 func (s *ownFile) replace(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -236,7 +236,7 @@ func (d *Dir) watchAll(w *watcher, watched map[string]entry) (map[string]entry, 
 	}
 }
 
-// waitForClaims waits for a change that may concern claims.
+// waitForClaims waits for a change that may concern claims. known contains the watched claims by path.
 func (w *watcher) waitForClaims(ctx context.Context, known map[string]entry) error {
 	for {
 		n, err := w.wait(ctx, recheckEvery)

@@ -109,7 +109,8 @@ func (e *Binder) Bind(local int, mine []int) Assignment {
 	return assigned
 }
 
-// widen returns an assignment with all free slots of the groups that contain a slot in mine.
+// widen returns an assignment with all free slots of the groups to which the slots in mine belong. mine contains a
+// rank's own slots.
 func (e *Binder) widen(mine []int) Assignment {
 	var groups, wide []int
 	for _, slot := range mine {

@@ -150,7 +150,7 @@ func (t Topology) Numbering(threads bool) *Numbering {
 
 func byNumber(a, b numberedCPUs) int { return cmp.Compare(a.number, b.number) }
 
-// threads returns the threads of a core with their kernel numbers.
+// threads returns the hardware threads of a core with their kernel numbers.
 func (c Core) threads() []numberedCPUs {
 	var threads []numberedCPUs
 	for _, cpu := range c.AllCPUs() {

@@ -19,7 +19,7 @@ type CPUGrant struct {
 // threads.
 type GrantNumbering int
 
-// These are the numberings that batch systems use.
+// These are the ways in which batch systems number the CPUs that they grant.
 const (
 	CPUNumbers  GrantNumbering = iota // the kernel's numbers of CPUs: "0-3,8" (LSF)
 	CoreNumbers                       // cores, counted as hwloc counts them: "0-3" (Flux)
@@ -140,7 +140,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 	return cores, nil
 }
 
-// shortenText returns a list for a message, truncated to 60 bytes.
+// shortenText returns a list of CPUs for a message, truncated to 60 bytes.
 func shortenText(list string) string {
 	if len(list) > 60 {
 		list = list[:60] + "..."

@@ -54,7 +54,7 @@ func (t Topology) logicalOrder() []int {
 	return order
 }
 
-// outerLevels lists the levels of objects that contain cores.
+// outerLevels lists the levels of objects that may contain several cores.
 var outerLevels = []Level{ByPackage, ByNUMA, ByL3, ByL2}
 
 // touchedObjects returns the logical indexes of the objects at a level that contain at least one of the CPUs, in

@@ -181,7 +181,8 @@ func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	return position
 }
 
-// splitByCount groups the slots into objects of count consecutive slots each.
+// splitByCount groups the slots into objects of count consecutive slots each. position contains the place of each slot
+// in the order.
 func (p *Pool) splitByCount(position, free []int, count int) {
 	p.objects = make([]poolObject, (len(position)+count-1)/count)
 	for i := range position {

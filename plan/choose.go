@@ -321,7 +321,8 @@ func (c *nodeChooser) tryGroups(found *solution, groups []placementGroup, unshar
 	return c.placeOnGroups(found, groups, unshared)
 }
 
-// placeOnGroups places the ranks on groups of nodes. Each group is filled in the order of its nodes.
+// placeOnGroups places the ranks on groups of nodes, and fills each group in the order of its nodes. If unshared is
+// true, ranks must not share CPUs.
 func (c *nodeChooser) placeOnGroups(found *solution, groups []placementGroup, unshared bool) *Error {
 	var entries []int
 	for _, l := range groups {

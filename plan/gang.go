@@ -109,7 +109,7 @@ func (s *placement) claimAllCPUs(plans []job.NodePlan) {
 	}
 }
 
-// candidateOfPlan returns the candidate of a node's plan.
+// candidateOfPlan returns the candidate on which np places ranks.
 func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }

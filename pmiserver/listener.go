@@ -54,7 +54,7 @@ type expectedRank struct {
 	rank   int
 }
 
-// expiredID marks an ID that is no longer valid. A client that sends it does not count as guessing.
+// expiredID is stored for an ID that is no longer valid. A client that sends such an ID does not count as guessing.
 var expiredID expectedRank
 
 // These are the limits for a connection that has not sent its ID yet (pmi-wire.md 6.4).

@@ -66,7 +66,7 @@ func (f *messageReader) nextMessage() ([]byte, error) {
 	return f.nextLine(rest)
 }
 
-// nextLine returns the next line without its line end, or nil if the line is not complete.
+// nextLine returns the next line without its line end, or nil if the line is not complete. rest is the unread input.
 func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	f.scanned = max(f.scanned, f.start)
 	n := bytes.IndexByte(f.buf[f.scanned:], '\n')

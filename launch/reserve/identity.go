@@ -63,7 +63,7 @@ func (r *reservation) checkIdentities(ctx context.Context) error {
 	return nil
 }
 
-// byIdentity groups the candidates by the machine identity that they report.
+// byIdentity groups the connected candidate hosts by the machine identity that they report.
 func (r *reservation) byIdentity() map[string][]*host {
 	by := make(map[string][]*host)
 	for _, n := range r.connectedCandidates() {

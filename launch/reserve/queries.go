@@ -45,8 +45,8 @@ func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Sna
 	return refused, err
 }
 
-// rehearse asks the hosts of a plan whether they have the directories and programs that its ranks need. refused lists
-// the hosts that lack some, err is a failure to ask.
+// rehearse asks the hosts of a plan whether they have the directories and programs that its ranks need. If some hosts
+// lack them, refused is a *HostsError. If hosts could not be asked, err says why.
 func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
 	var failed []job.Failure
 	for app := range r.req.Apps {

@@ -124,7 +124,7 @@ func (r *reservation) connectNamed(ctx context.Context) error {
 	return r.disguisedLocalError()
 }
 
-// LacksCapacity reports whether a plan failed because the ranks do not fit.
+// LacksCapacity reports whether err says that no plan was made because the ranks do not fit.
 func LacksCapacity(err error) bool {
 	var failed *plan.Error
 	return errors.As(err, &failed) && slices.Contains([]string{plan.CodeNotEnough, plan.CodeNoNodes, plan.CodeNoGPU, plan.CodeLimits}, failed.Code)

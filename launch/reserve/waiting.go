@@ -146,7 +146,7 @@ const (
 	maxRetry = time.Minute
 )
 
-// A retry records when to connect again to an unreachable candidate while the request waits.
+// A retry records when to connect again to an unreachable candidate host while the request waits.
 type retry struct {
 	at    time.Time // of the next attempt
 	delay time.Duration
@@ -203,7 +203,8 @@ func (r *reservation) watchClaims() {
 	}
 }
 
-// dueRetries returns the unreachable candidates to which it is time to connect again, and marks them as busy.
+// dueRetries returns the unreachable candidate hosts to which it is time to connect again, and marks them as being
+// tried.
 func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	for _, def := range r.req.Nodes {
 		if r.errs[def.Name] == nil {

@@ -160,7 +160,7 @@ func (c *lineMerger) WriteDue(out *writeBuffer, now time.Time) (time.Time, error
 	return time.Time{}, nil
 }
 
-// RankEnded records that a rank has ended, so that no line is held back for it any more.
+// RankEnded records that a rank has ended, so that lines no longer wait for this rank to write an equal line.
 func (c *lineMerger) RankEnded(out *writeBuffer, rank int) {
 	c.finishLine(out, rank)
 	if last, living := c.lastLine[rank]; living && last == nil {

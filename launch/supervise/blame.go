@@ -32,7 +32,8 @@ func (s *State) tolerateCause(c Cause) []Action {
 	return []Action{ReportLine{"note: " + c.Text}}
 }
 
-// endWithCause makes c the cause of the job's end, if there is none yet, and ends the job.
+// endWithCause ends the job. It makes c the cause of the job's end, if there is none yet. After all ranks have ended,
+// most kinds of causes are ignored.
 func (s *State) endWithCause(c Cause, now time.Time) []Action {
 	if s.Phase == Lingering && !c.Kind.CountsAfterRanks() {
 		return s.checkFinished(now) // the job ends already, and ended well

@@ -72,7 +72,7 @@ const (
 	blameNode   culprit = "the node"
 )
 
-// A causeRule contains the properties of one kind of cause for which a job can end.
+// A causeRule contains the properties of one kind of cause.
 type causeRule struct {
 	name    string                           // in doc/supervision.md
 	reason  string                           // in --report (RM-53)
@@ -242,7 +242,7 @@ func notFinalizedText(s *State, e Failure) string {
 	return s.RankOnNode(e.Rank) + " ended without calling MPI_Finalize, while other ranks still run"
 }
 
-// lostNodeText returns the text about a lost node, which names the ranks that ran there (rule REP-6).
+// lostNodeText returns the text about a lost node and about the ranks that ran there (rule REP-6).
 func lostNodeText(s *State, e Failure) string {
 	text := "lost contact with " + s.nodes[e.Node].name
 	if e.Text != "" {

@@ -23,7 +23,7 @@ type (
 	// GroupKilled reports that a rank of a spawned group could not be started. The other ranks of the group
 	// are killed, and later events about them are ignored.
 	GroupKilled struct{ FirstRank, RankCount int }
-	// RankStartFailed reports that a rank could not be executed. Other ranks on its node may run.
+	// RankStartFailed reports that the program of a rank could not be executed. Other ranks on its node may run.
 	RankStartFailed struct {
 		Rank, Code   int
 		Reason, Hint string

@@ -75,10 +75,11 @@ func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// Failures of other ranks within sameFailureTime of the first failure are listed together with it (rule REP-2).
+// sameFailureTime is how long after the first failure the failures of other ranks are still listed together with it
+// (rule REP-2).
 const sameFailureTime = 100 * time.Millisecond
 
-// handleRankFailure handles a rank that failed by itself.
+// handleRankFailure handles the end of a rank that failed by itself.
 func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 	c := s.causeOf(failureOf(exit))
 	keepAll := s.policy.EndPolicy.KeepAll

@@ -6,7 +6,7 @@ import (
 	"remshell/limits"
 )
 
-// limitExceeded ends a job that has exceeded a limit.
+// limitExceeded reports that a resource limit was exceeded, and ends the job, unless the job is ending already.
 func (s *State) limitExceeded(excess limits.Excess, now time.Time) []Action {
 	if s.Phase > Interrupted {
 		return nil

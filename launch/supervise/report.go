@@ -69,7 +69,7 @@ type NextAttempt struct {
 	LastResortNodes []string // lost nodes that are used again only if the job does not fit without them
 }
 
-// sentence returns the sentence that the report adds to the cause if the job is restarted.
+// sentence returns the sentence that the report adds to the cause if the job is restarted. If r is nil, it returns "".
 func (r *NextAttempt) sentence() string {
 	switch {
 	case r == nil, r.Number == "":
@@ -188,7 +188,7 @@ func (s *State) othersText() string {
 	return line + ": " + strings.Join(how, ", ")
 }
 
-// ExitCodes returns a line for each different exit code, with the ranks that had it.
+// ExitCodes returns a line for each different exit code, with its ranks, and a line for ranks without an exit code.
 func (s *State) ExitCodes() (lines []string) {
 	byCode, exited := make(map[int][]int), make([]bool, len(s.ranks))
 	for _, e := range s.Exits {

@@ -8,7 +8,7 @@ import (
 	"remshell/hostlist"
 )
 
-// A Node holds the data that this package needs about a candidate.
+// A Node holds the data that this package needs about a node that may run the job.
 type Node struct {
 	Value    Value // of the requested attribute
 	Global   bool  // member of every set of FEATURE

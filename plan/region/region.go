@@ -22,7 +22,7 @@ import (
 	"remshell/text"
 )
 
-// OutsideDomain is used as the region number of a node that belongs to no region in which jobs run.
+// OutsideDomain is the region number of a node that belongs to no region of the domain.
 const OutsideDomain = -1
 
 // flavors lists the flavors that a node may have, in the order in which Signature lists them: operating system

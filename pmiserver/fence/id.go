@@ -133,7 +133,7 @@ func (m Members) Matcher() (contains func(group string, rank int) bool, err erro
 // errID is returned for a string that is not a valid ID.
 var errID = errors.New("the text is not the ID of a PMI fence")
 
-// ParseID parses the text of ID.String.
+// ParseID parses the text form of an ID, which ID.String returns.
 func ParseID(text string) (ID, error) {
 	i := strings.LastIndexByte(text, '/')
 	if i < 0 {
@@ -176,7 +176,7 @@ func (p part) hasRank(rank int) bool {
 	return len(p.ranges) == 0
 }
 
-// parseParts divides the members by group.
+// parseParts parses the members. It returns one part for each group.
 func (m Members) parseParts() (all []part, err error) {
 	for rest := string(m); ; {
 		end := strings.IndexAny(rest, "[,")

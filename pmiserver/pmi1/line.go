@@ -6,7 +6,7 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// commandName returns NAME if the line is "cmd=NAME ...".
+// commandName returns the NAME of a line "cmd=NAME ...".
 func commandName(line []byte) []byte {
 	name := line[len("cmd="):]
 	if end := bytes.IndexByte(name, ' '); end >= 0 {

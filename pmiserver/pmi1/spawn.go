@@ -58,7 +58,7 @@ func (c *Conversation) handleSpawnLine(line []byte) error {
 	return nil
 }
 
-// endSegment adds a completed segment, and reports whether it was the last one.
+// endSegment adds a completed segment to the request, and reports whether it was the last one.
 func (b *spawnBlock) endSegment() bool {
 	s, r := b.segment, &b.request
 	total, sofar := s.Number("totspawns"), s.Number("spawnssofar")

@@ -22,7 +22,7 @@ type NodeAttrs struct {
 	waits  map[string][]attrWait
 }
 
-// An attrWait is a request that waits until an attribute is set.
+// An attrWait is a request that waits until a node attribute is set.
 type attrWait struct {
 	c      *Conversation
 	answer []byte // the reply frame without the value

@@ -139,7 +139,7 @@ func (c *Conversation) addNumberField(key string, n int) {
 	c.AppendReply(";")
 }
 
-// endReply ends a reply.
+// endReply writes the length of the current reply into its head.
 func (c *Conversation) endReply() { putLength(c.Replies[c.replyStart:]) }
 
 // takeReply removes the current reply from Replies and returns it. The caller completes the reply later, and

@@ -13,7 +13,7 @@ type GroupFinder interface {
 	FindGroup(ctx context.Context, namespace string) (Group, error)
 }
 
-// A groupSearch counts the calls of FindGroup that are in progress. Server.mu guards it.
+// A groupSearch records the calls of FindGroup in progress, and the groups that ended meanwhile. Server.mu guards it.
 type groupSearch struct {
 	clients int             // running calls of FindGroup
 	ended   map[string]bool // groups that ended meanwhile: RemoveGroup may come before FindGroup returns

@@ -97,7 +97,7 @@ func (r *Reader) Infos() []Info {
 	return readList(r, MaxInfos, elementSizes[InfoType].bytes, (*elementReader).info)
 }
 
-// IsMalformedInfos reports whether infos is anything other than exactly one encoded list of INFO.
+// IsMalformedInfos reports whether infos is not exactly one encoded list of INFO.
 func IsMalformedInfos(infos []byte) bool {
 	r := NewReader(infos)
 	r.Infos()

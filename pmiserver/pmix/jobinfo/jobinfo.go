@@ -100,7 +100,7 @@ func (v *View) Job() []byte {
 	return p
 }
 
-// shownNodes returns the nodes that the job info describes together with their ranks.
+// shownNodes returns the indexes of the nodes whose ranks the job info lists. In large jobs, only this node is listed.
 func (v *View) shownNodes() (nodes []int) {
 	for node := range v.job.Nodes {
 		if len(v.job.NodeOf) <= v.job.FullUpTo || node == v.job.HereNode {

@@ -56,18 +56,18 @@ const credentialSize = 8
 func ParseHandshake(body []byte) (h Handshake, err error) {
 	r := handshakeReader{rest: body}
 	h.Security = r.text()
-	if credential := r.takeBytes(int(binary.BigEndian.Uint32(r.atLeast(4)))); len(credential) == credentialSize {
+	if credential := r.takeBytes(int(binary.BigEndian.Uint32(r.takeOrZeros(4)))); len(credential) == credentialSize {
 		h.UID = binary.NativeEndian.Uint32(credential)
 		h.GID = binary.NativeEndian.Uint32(credential[4:])
 	} else if h.Security == native {
 		return Handshake{}, errHandshake
 	}
-	h.Flag = r.atLeast(1)[0]
+	h.Flag = r.takeOrZeros(1)[0]
 	h.Namespace = r.text()
-	h.Rank = bfrops.Rank(binary.BigEndian.Uint32(r.atLeast(4)))
+	h.Rank = bfrops.Rank(binary.BigEndian.Uint32(r.takeOrZeros(4)))
 	h.Version = r.text()
 	h.Encoding = r.text()
-	h.BufferType = r.atLeast(1)[0]
+	h.BufferType = r.takeOrZeros(1)[0]
 	h.Storage = r.text()
 	if r.short {
 		return Handshake{}, errHandshake
@@ -114,8 +114,8 @@ func (f *handshakeReader) takeBytes(n int) []byte {
 	return b
 }
 
-// atLeast returns the next n bytes. If fewer bytes are left, it returns n zero bytes.
-func (f *handshakeReader) atLeast(n int) []byte {
+// takeOrZeros returns the next n bytes. If fewer bytes are left, it returns n zero bytes.
+func (f *handshakeReader) takeOrZeros(n int) []byte {
 	if b := f.takeBytes(n); b != nil {
 		return b
 	}
