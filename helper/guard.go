@@ -154,7 +154,7 @@ func (s *Session) EnsureGuard() {
 	}
 }
 
-// ensureGuard starts a guard if there is none. It logs a warning if that fails.
+// ensureGuard starts a guard if there is none, and sends it the running ranks. It logs a warning if that fails.
 func (s *Session) ensureGuard() {
 	if s.guard.pid != 0 {
 		return

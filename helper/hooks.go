@@ -256,13 +256,13 @@ func (s *Session) Backlog() int { return s.conn.Backlog() }
 // EndRanks ends all ranks on this node. grace is the time between SIGTERM and SIGKILL.
 func (s *Session) EndRanks(grace time.Duration) { s.stepLifecycle(lifecycle.End{Grace: grace}) }
 
-// HasRank reports whether a rank was ever started on this node. number is the rank's number in the job.
+// HasRank reports whether mpiexec has ordered this node to start a rank. number is the number of the rank in the job.
 func (s *Session) HasRank(number int) bool {
 	_, has := s.byRank[number]
 	return has
 }
 
-// RankCount returns how many ranks were started on this node.
+// RankCount returns how many ranks mpiexec has ordered this node to start.
 func (s *Session) RankCount() int { return len(s.byRank) }
 
 // RankByGroup maps each process group to its rank. It includes groups whose rank has ended. The caller must

@@ -105,7 +105,7 @@ func (f *errorList) addError(err error) {
 
 func (f *errorList) isEmpty() bool { return len(f.first) == 0 }
 
-// asError returns all collected errors as one error, or nil if there are none.
+// asError returns one error with the first maxErrors errors and the number of the others, or nil if there are none.
 func (f *errorList) asError() error {
 	switch {
 	case f.isEmpty():

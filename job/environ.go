@@ -24,7 +24,8 @@ var OuterVariables = append(batch.RankVariables(),
 // distinguish these variables from those that the user has set.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
-// SuggestedValue returns the value of SuggestedVariable: the name and a hash of each assignment, joined by colons.
+// SuggestedValue returns the value of SuggestedVariable: NAME=HASH for each assignment, joined by colons. It omits
+// OuterVariables.
 func SuggestedValue(assignments []string) string {
 	var marks []string
 	for _, assignment := range assignments {

@@ -44,7 +44,7 @@ func (g *Gang) IsValid() bool {
 	return g.GangTerms.IsValid() && g.Party >= 0 && g.Party < g.Parties && g.Memory >= 0 && g.Memory <= maxGangMemory
 }
 
-// A GangJob is a job that takes turns on CPUs. Party is the number of its turn.
+// A GangJob is a job that shares CPUs in turns. Party says which slices of time belong to it.
 type GangJob struct {
 	Job   ID  `json:"job"`
 	Party int `json:"party"`

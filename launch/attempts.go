@@ -424,7 +424,6 @@ func (n readNoter) Read(p []byte) (int, error) {
 	return got, err
 }
 
-// standbyNames returns the names of standby nodes.
 func standbyNames(standby []reserve.KeptNode) (names []string) {
 	for _, s := range standby {
 		names = append(names, s.Name())

@@ -164,7 +164,7 @@ func (j *Job) giveUpFence(n *Node, id fence.ID, hasJoined bool) {
 	j.sendFenceGivenUp(id, waiting)
 }
 
-// sendFenceGivenUp tells nodes that a fence has ended with an error.
+// sendFenceGivenUp tells nodes that a fence was given up. nodes contains indices into j.Nodes.
 func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	frame := wire.Encode(&wire.Fenced{ID: id.String(), GivenUp: true})
 	for _, i := range nodes {
@@ -203,7 +203,7 @@ func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	}
 }
 
-// HasRanksOn reports whether ranks of the group are running on a node.
+// HasRanksOn reports whether the group has ranks on a node that have not ended.
 func (g *Group) HasRanksOn(n *Node) bool { return g.ranksAlive[n] > 0 }
 
 // removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for this rank

@@ -161,7 +161,6 @@ func (j *Job) callClosing() {
 	}
 }
 
-// attachFeatures attaches all features to the job.
 func (j *Job) attachFeatures() {
 	for _, f := range slices.Clone(features) {
 		f.Attach(j)

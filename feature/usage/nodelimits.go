@@ -61,7 +61,7 @@ func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *
 	return nil
 }
 
-// start records that ranks are about to start.
+// start records the time of its first call, which comes before the first ranks start.
 func (l *nodeLimits) start() {
 	if l.firstStart.IsZero() {
 		l.firstStart = time.Now()

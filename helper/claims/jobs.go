@@ -59,7 +59,7 @@ func (w *Worker) WatchJobs(ledger string, changed func([]job.Claim), failed func
 	})
 }
 
-// listJobs sends mpiexec the contents of the node's ledger (directory of claims).
+// listJobs sends mpiexec the contents of the node's ledger (directory of claims) and the settings of the node.
 func (w *Worker) listJobs(m *wire.ListLedger) {
 	answer := &wire.LedgerListed{UID: os.Geteuid()}
 	claims, err := w.listClaims(m.Ledger)

@@ -12,7 +12,7 @@ import (
 // from a locked thread.
 type ForkThread chan func()
 
-// NewForkThread starts a ForkThread.
+// NewForkThread starts a ForkThread, a thread that starts all ranks of a session.
 func NewForkThread() ForkThread {
 	s := make(ForkThread)
 	go func() {

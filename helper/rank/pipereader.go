@@ -82,7 +82,7 @@ func (r *PipeReader) ReadOnce(reportDrained bool) (n int, err error) {
 	}
 }
 
-// tryRead reads the bytes that are available and counts them. It returns false if no bytes are available.
+// tryRead reads the bytes that are available and counts them. It returns false if the caller must wait for bytes.
 func (r *PipeReader) tryRead(fd uintptr) bool {
 	buf := r.Buffer(int(fd))
 	r.mu.Lock()

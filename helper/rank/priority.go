@@ -36,7 +36,7 @@ func OwnPriority() Priority {
 // oomFile is the file that contains the OOM score adjustment of this process (proc(5)).
 const oomFile = "/proc/self/oom_score_adj"
 
-// These are the parts of an I/O priority (ioprio_set(2)).
+// These constants are for the I/O priority of ioprio_set(2).
 const (
 	ioWhoProcess = 1 // IOPRIO_WHO_PROCESS; with the ID 0: the calling thread
 	ioClassShift = 13
@@ -109,7 +109,7 @@ func lowestNice(limit uint64) int { return 20 - int(min(limit, 40)) }
 
 func writeOOMScore(score int) error { return os.WriteFile(oomFile, []byte(strconv.Itoa(score)), 0) }
 
-// ioText formats an I/O priority as ionice(1) does.
+// ioText formats an I/O priority with the class names of ionice(1), such as "best-effort 4".
 func ioText(value int) string {
 	class, level := value>>ioClassShift, value&(1<<ioClassShift-1)
 	switch class {

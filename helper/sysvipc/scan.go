@@ -76,7 +76,7 @@ func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	})
 }
 
-// mappings calls found for each file that a process has mapped.
+// mappings calls found for each file that a process has mapped. It returns early when the deadline has passed.
 func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 	maps, err := os.Open("/proc/" + strconv.Itoa(pid) + "/maps")
 	if err != nil {

@@ -7,7 +7,7 @@ import "time"
 // or "(idle)". The JSON shows the state in its fields "stopped" and "idle".
 var State = Column{Name: "state", Max: Idle, Read: readState, Combine: func(a, b int64) int64 { return min(a, b) }}
 
-// These are the values of State.
+// These are the values of the column State.
 const (
 	Running   = iota // a rank runs, or may run
 	Suspended        // there are ranks, and all of them are stopped

@@ -42,7 +42,7 @@ type Terms struct {
 
 var termsOf = make(map[job.Verb]Terms)
 
-// Register registers the terms for a verb. It is called during program initialization.
+// Register sets when jobs refuse requests with the given verb. It is called during program initialization.
 func Register(verb job.Verb, terms Terms) { termsOf[verb] = terms }
 
 // WhyRefused returns the reason for refusing a request, or "" if the request may be carried out. running is

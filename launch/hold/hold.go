@@ -50,7 +50,7 @@ type (
 	Resume struct{ HeldFor time.Duration }
 )
 
-// An Action is one of the action types above.
+// An Action is a TellNodes, a Suspend or a Resume.
 type Action any
 
 // Add adds a reason to stop the ranks. It does nothing if the set already contains the reason. While the job is ending,

@@ -128,7 +128,7 @@ func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	return &ForbiddenError{fmt.Sprintf("the job does not include %s (--spawn-hosts %s allows it)", list, allow)}
 }
 
-// A ForbiddenError says that rule TRUST-9 or TRUST-10 forbids a spawn. Text follows the name of the rank.
+// A ForbiddenError says that rule TRUST-9 or TRUST-10 forbids a spawn. Messages print Text after the rank's name.
 type ForbiddenError struct{ Text string }
 
 func (e *ForbiddenError) Error() string { return e.Text }

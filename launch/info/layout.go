@@ -12,7 +12,7 @@ import (
 // the option with the same name.
 type layout map[string]string
 
-// layoutKeys lists the keys of a layout, in the order in which they are applied.
+// layoutKeys lists the info keys for the layout of ranks, in the order in which they are applied.
 var layoutKeys = []struct {
 	key  string
 	read func(value string, to *job.Placement) (unsupported bool, err error) // unsupported: the value is allowed only on the command line

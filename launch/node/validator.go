@@ -221,7 +221,7 @@ func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 
 // The violations of rule TRUST-2.
 
-// Violationf returns a violation. The text is printed after the helper's name: "it sent ...".
+// Violationf returns a violation. Its text says what the host did, such as "the host sent the message Exited twice".
 func Violationf(format string, args ...any) error {
 	return wire.Violation(fmt.Sprintf(format, args...))
 }

@@ -74,7 +74,7 @@ type RateLimit struct {
 	dropped      int  // how many messages were not let through
 }
 
-// allow returns the message, or nil if there were more than perSecond in this second.
+// allow returns m. If m comes after perSecond others in this second, allow postpones m and returns nil.
 func (p *RateLimit) allow(now time.Time, perSecond int, m wire.Message) wire.Message {
 	if now.Sub(p.began) >= time.Second {
 		p.began, p.count = now, 0

@@ -212,7 +212,7 @@ func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	return v.checkAlive(m, m.Rank)
 }
 
-// checkFence checks the data that the node's ranks contribute to a fence.
+// checkFence checks a message about a fence: data that the node's ranks contribute, or that the node gives it up.
 func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
 	switch {

@@ -213,7 +213,7 @@ func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
 	return q.noteElders(ctx)
 }
 
-// enqueue creates a ticket on the queue host. The ticket gives the request its place in the queue.
+// enqueue creates a ticket on the queue host, which gives the request its place in the queue. failed says why it waits.
 func (q *Queue) enqueue(ctx context.Context, failed *plan.Error) error {
 	t := job.Ticket{Job: q.req.Job, UID: q.req.User.UID, User: q.req.User.Name, LauncherHost: q.req.Queue.LauncherHost,
 		Since: time.Now(), Summary: q.req.Command()}
