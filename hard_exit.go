@@ -23,7 +23,7 @@ const (
 	hardExitFlushTime = 300 * time.Millisecond // from the message until the exit
 )
 
-// hardExitMessage is the message that is printed before the exit.
+// hardExitMessage is printed before a hardExit ends mpiexec.
 const hardExitMessage = "mpiexec: exiting at once; the hosts end the remaining ranks by themselves\n"
 
 // countSignal counts a signal. last is true if this is the last signal before the exit. In that case delay is the
@@ -79,7 +79,7 @@ func (r *hardExit) exitNow(code int) {
 // setRestoreTerminal sets the function that restores the terminal.
 func (r *hardExit) setRestoreTerminal(restore func()) { r.restoreTerminal.Store(&restore) }
 
-// start starts a goroutine that counts the signals.
+// start starts a goroutine that counts the signals SIGINT, SIGTERM and SIGHUP.
 func (r *hardExit) start() {
 	signals := make(chan os.Signal, 16)
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {

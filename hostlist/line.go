@@ -224,7 +224,7 @@ func (c *cursor) readSlotsAndUser(m *hostExpr, start, end int) error {
 	return err
 }
 
-// readUser checks a login name and stores the name in m.
+// readUser checks the login name at the bytes [start, end) and stores it in m.
 func (c *cursor) readUser(m *hostExpr, start, end int) error {
 	name := c.text[start:end]
 	if name == "" {

@@ -83,7 +83,7 @@ func (w *Worker) checkNodeRules(m *wire.Prepare) (forbidden string) {
 	return cmp.Or(forbidden, rules.MaxProcsReason(len(m.Ranks)))
 }
 
-// A ClaimResult is the result of making a claim.
+// A ClaimResult is the result of claiming CPUs, GPUs and memory for a group of ranks.
 type ClaimResult struct {
 	Conflict  string            // what another job has claimed first; empty: no conflict
 	Held      *ledger.HeldClaim // nil: no claim was made

@@ -38,7 +38,7 @@ import (
 	"remshell/wire"
 )
 
-// A Node is a machine, with the user's login on it, that is to be examined.
+// A Node is the machine and the login that an Examiner examines.
 type Node struct {
 	Root    fs.FS            // "/"
 	Environ []string         // of the login

@@ -168,7 +168,7 @@ type (
 	ForgetGroup struct{ Group string }
 	// ForgetJob is the action to forget the settings of the job's first Prepare.
 	ForgetJob struct{}
-	// Fork is the action to start the ranks of a group. First is the number of the group's lowest rank.
+	// Fork is the action to start the ranks of a group. The lifecycle numbers these ranks from First on.
 	Fork struct {
 		Start
 		First int

@@ -30,7 +30,7 @@ const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NO
 // directory, even if another process moves it or puts another directory in its place.
 func Open(path string) (*os.Root, error) { return openAt(unix.AT_FDCWD, path) }
 
-// OpenIn opens the directory name in above, under the same conditions as Open.
+// OpenIn opens the subdirectory name of the directory above, under the same conditions as Open.
 func OpenIn(above *os.Root, name string) (*os.Root, error) {
 	dir, err := above.Open(".")
 	if err != nil {

@@ -26,7 +26,7 @@ type AdminFiles struct {
 	Limits string // the limits of a job
 }
 
-// SystemFiles are the AdminFiles of this node.
+// SystemFiles are the administrator's files at their usual paths on this node.
 var SystemFiles = AdminFiles{Node: config.NodeFile, State: config.StateFile, Limits: config.LimitsFile}
 
 // ReadRules reads the rules for jobs from the files Node and State. If a file does not exist, it contains no

@@ -140,7 +140,7 @@ func (b *Binder) readHelperPolicy() (err error) {
 	return err
 }
 
-// releaseMemory sets the thread's memory policy back to the helper's.
+// releaseMemory sets the memory policy of the calling thread back to the helper's.
 func (b *Binder) releaseMemory() {
 	if !b.policyKnown {
 		return
@@ -152,5 +152,5 @@ func (b *Binder) releaseMemory() {
 	b.setPolicy(b.helperPolicy)
 }
 
-// Restore sets the thread's CPU mask back to the helper's.
+// Restore sets the CPU mask of the calling thread back to the helper's.
 func (b *Binder) Restore() { b.bindCPUs(nil) }

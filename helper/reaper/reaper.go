@@ -109,7 +109,7 @@ func NotedCounts() (Counts, bool) {
 // that before Go's runtime starts.
 type Role int32
 
-// These are the roles of a process.
+// These are the roles of a process in the supervision of a helper.
 const (
 	RoleNone   Role = iota // the entry has forked nothing, whatever the arguments say
 	RoleHelper             // a helper whose parent is its reaper

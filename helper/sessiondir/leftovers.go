@@ -20,7 +20,7 @@ type Leftovers struct {
 	byRank map[int][]string // the files that each rank has registered
 }
 
-// These are limits for the files that a rank may register (pmix-wire.md 11).
+// These are limits for the files that a rank may register for removal (pmix-wire.md 11).
 const (
 	maxFilesOfRank = 256
 	maxLeftPath    = 4 << 10 // bytes

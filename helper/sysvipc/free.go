@@ -16,10 +16,10 @@ import (
 	"remshell/job"
 )
 
-// FreeTimeout is the maximum time for removing leftovers (rule PD-17).
+// FreeTimeout is the maximum time for removing what ranks have left in shared memory (rule PD-17).
 const FreeTimeout = time.Second
 
-// MaxFreed is the maximum number of objects that are removed at the end of a job.
+// MaxFreed is the maximum number of shared memory objects that are removed at the end of a job.
 const MaxFreed = 4096
 
 // Free removes the shared memory and the semaphore sets that processes of the job have left behind. All processes of

@@ -238,7 +238,7 @@ func (b *Tracker) noteHeld(f file, rank int) {
 	}
 }
 
-// A FreeResult is the result of Free.
+// A FreeResult says what Free has removed, or could not remove.
 type FreeResult struct {
 	Freed      []job.Leftover // including objects that could not be removed
 	Semaphores int            // number of other semaphore sets that processes of this user created meanwhile

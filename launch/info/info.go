@@ -88,7 +88,7 @@ func programDirs(dirs ...string) (all []string) {
 	return all
 }
 
-// readKey stores the value of one info key of a spawned command.
+// readKey stores the value of p, an info key of a spawned command, in v, app or req.
 func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":

@@ -122,7 +122,7 @@ func (r *RankRequests) CheckNext(m wire.Message, id, limit int, kind string) err
 	return nil
 }
 
-// Count returns its arguments. It counts a request unless admitted is nil.
+// Count counts a request, unless admitted is nil, and returns its arguments.
 func (r *RankRequests) Count(admitted wire.Message, err error) (wire.Message, error) {
 	if admitted != nil {
 		r.unanswered++

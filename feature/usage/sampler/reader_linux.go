@@ -34,7 +34,7 @@ type Reader struct {
 	buf       [1024]byte // contents of stat, which is shorter
 }
 
-// A seenProcess holds the data about a process that the Reader keeps from one pass to the next.
+// A seenProcess holds the data about a process that the Reader keeps from one pass over /proc to the next.
 type seenProcess struct {
 	inode     uint64
 	unrelated bool // not a descendant of the helper
@@ -82,7 +82,7 @@ func (r *Reader) Read() []Process {
 	return all
 }
 
-// endPass ends a pass, and drops the processes that have ended.
+// endPass ends a pass over /proc, and forgets the processes that have ended.
 func (r *Reader) endPass() {
 	for _, gone := range r.previous {
 		r.closeStat(&gone)
