@@ -31,7 +31,7 @@ func (c *rankSession) Note(text string) { c.server.reportNote(c.Number, text) }
 func (c *rankSession) Flush() { c.flush() }
 
 // SendReply sends a reply. Any goroutine may call it.
-func (c *rankSession) SendReply(answer []byte) { c.sendReply(answer) }
+func (c *rankSession) SendReply(reply []byte) { c.sendReply(reply) }
 
 // DeadRanks returns the ranks of the group that have failed while the others continue, as a string such as "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }

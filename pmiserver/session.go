@@ -126,23 +126,23 @@ func (c *rankSession) sendReply(lines []byte) error {
 		return nil
 	}
 	if c.server.Trace != nil {
-		c.traceAnswers(lines)
+		c.traceReplies(lines)
 	}
 	return c.replies.send(lines)
 }
 
-// traceAnswers calls the trace function for each line or frame of the replies.
-func (c *rankSession) traceAnswers(answers []byte) {
-	for len(answers) > 0 {
-		f := messageReader{buf: answers, pmi2: true}
+// traceReplies calls the trace function for each line or frame of the replies.
+func (c *rankSession) traceReplies(replies []byte) {
+	for len(replies) > 0 {
+		f := messageReader{buf: replies, pmi2: true}
 		if body, err := f.nextMessage(); err == nil && f.isFrame && bytes.HasPrefix(body, []byte("cmd=")) {
 			c.trace(">; ", body)
-			answers = answers[f.start:]
+			replies = replies[f.start:]
 			continue
 		}
-		line, rest, _ := bytes.Cut(answers, []byte("\n"))
+		line, rest, _ := bytes.Cut(replies, []byte("\n"))
 		c.trace("> ", line)
-		answers = rest
+		replies = rest
 	}
 }
 

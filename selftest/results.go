@@ -105,7 +105,7 @@ func (r *Results) readReport(line string) {
 	}
 }
 
-// failures returns a line for each rank that could not connect to the next rank.
+// failures returns a line for each rank that could not listen, or could not connect to the next rank.
 func (r *Results) failures() (lines []string) {
 	for rank := range r.size {
 		report, found := r.reports[Linked][rank]

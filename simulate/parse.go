@@ -347,7 +347,7 @@ func (n *node) readHugePages() (h job.HugePages, err error) {
 	return h, nil
 }
 
-// checkGPUs returns an error if two GPUs have the same address, or if the vendor of a GPU is unknown.
+// checkGPUs returns an error if a GPU has no unique address, a negative index or an unknown vendor.
 func checkGPUs(gpus []gpu.GPU) error {
 	seen := make(map[string]bool)
 	for _, g := range gpus {

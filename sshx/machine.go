@@ -41,7 +41,7 @@ type LocalMachine struct {
 	running sync.WaitGroup // running commands and look-ups
 
 	mu      sync.Mutex // guards answers; nothing starts after Close
-	answers map[string]*cachedAnswer
+	answers map[string]*cachedResult
 }
 
 var _ Machine = (*LocalMachine)(nil)
@@ -50,8 +50,8 @@ var _ Machine = (*LocalMachine)(nil)
 // in ssh. The library itself waits ten seconds or more for each name server that does not reply.
 const lookupLimit = time.Minute
 
-// A cachedAnswer is the result of a command or a look-up.
-type cachedAnswer struct {
+// A cachedResult is the result of a command or a look-up.
+type cachedResult struct {
 	done chan struct{} // closed when the fields below are set
 	text string
 	ok   bool
@@ -65,7 +65,7 @@ const maxLookups = 8
 // NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run at
 // the same time; 0 means 1.
 func NewLocalMachine(shell string, parallel int) *LocalMachine {
-	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedAnswer{}}
+	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedResult{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -181,7 +181,7 @@ func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, key 
 	}
 }
 
-func (l *LocalMachine) startLookup(slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (*cachedAnswer, error) {
+func (l *LocalMachine) startLookup(slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (*cachedResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a := l.answers[key]; a != nil {
@@ -190,7 +190,7 @@ func (l *LocalMachine) startLookup(slots chan struct{}, key string, find func(co
 	if err := l.ctx.Err(); err != nil {
 		return nil, err
 	}
-	a := &cachedAnswer{done: make(chan struct{})}
+	a := &cachedResult{done: make(chan struct{})}
 	l.answers[key] = a
 	l.running.Go(func() {
 		defer close(a.done)

@@ -145,7 +145,7 @@ func (o *outbox) close() {
 	o.endWith(errGone)
 }
 
-// endWith drops the queue. From now on, enqueue returns cause. The caller holds o.mu.
+// endWith drops the queue. From now on, enqueue returns the cause of the first call. The caller holds o.mu.
 func (o *outbox) endWith(cause error) {
 	if o.endErr == nil {
 		o.endErr = cause

@@ -55,7 +55,7 @@ type Case struct {
 	Steps []Step
 }
 
-// A Job is the configuration of the job in a case.
+// A Job is the configuration of the job in a test case.
 type Job struct {
 	Size          int    // size=2
 	Name          string // name=k0
@@ -72,7 +72,7 @@ type Job struct {
 	PMI2          bool   // two: the ranks have sent the init of PMI-2
 }
 
-// A Step is one line of a case: a message or an event.
+// A Step is one line of a test case: a message or an event.
 type Step struct {
 	Line int // in the file, from 1
 	// Group is 0 for the first group, else the number of a spawned one. Rank is the rank in the group.
