@@ -55,7 +55,7 @@ const (
 // maxReportedRefusals is the maximum number of refused connections that are reported for one port.
 const maxReportedRefusals = 8
 
-// Route returns the command line that would call the starter for this host alone.
+// Route returns the words "by one step," and the command line that would call the starter for this host alone.
 func (o *OneStep) Route(host Host) (string, error) {
 	call, err := o.PerHost.starterCall(host)
 	if err != nil {

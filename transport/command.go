@@ -32,7 +32,7 @@ func (c *Command) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }
 
-// Route returns the command line of the program for a host.
+// Route returns the word "by" and the command line of the program for a host.
 func (c *Command) Route(host Host) (string, error) {
 	argv, err := c.argv(host)
 	return "by " + strings.Join(argv, " "), err

@@ -99,7 +99,7 @@ type Frame []byte
 // Encode returns the encoded form of m.
 func Encode(m Message) Frame { return appendFrame(nil, m) }
 
-// TooLarge reports whether the encoded m may be larger than the limit for messages of its kind.
+// TooLarge reports whether the encoded m exceeds the limit for messages of its kind, or is only a few bytes below it.
 func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
@@ -247,7 +247,7 @@ func reusable(batch []byte) []byte {
 	return batch[:0]
 }
 
-// writeAll writes the pieces in order. After each write it sets the piece to nil, to free its memory.
+// writeAll writes the pieces in order. It sets each piece to nil, so that its memory can be freed.
 func (c *Conn) writeAll(pieces [][]byte) error {
 	for i, p := range pieces {
 		pieces[i] = nil

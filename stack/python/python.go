@@ -206,7 +206,7 @@ func (r *Runtime) frameOf(m reader, threadPointer, tid uint64) uint64 {
 	return 0
 }
 
-// Locate returns the function, the file and the line of a call. It returns false if the memory cannot be read.
+// Locate returns the function, file and line of a call. It returns false if the code object is gone or cannot be read.
 func (r *Runtime) Locate(mem stack.Memory, c Call) (at stack.Location, ok bool) {
 	m, l := reader(mem), &r.layout
 	if m.pointer(c.code+l.objectType) != r.codeType { // freed meanwhile

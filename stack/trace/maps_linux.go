@@ -156,7 +156,7 @@ func openMapped(pid int, name string, m stack.Mapping, ino uint64) *os.File {
 	return nil
 }
 
-// hasCode reports whether a file contains the same code as the mapping of the process.
+// hasCode reports whether a file contains the code of a mapping. It compares the first 4 KiB of the mapping.
 func hasCode(f *os.File, pid int, m stack.Mapping) bool {
 	code := readMemory(pid, m.Start, int(min(m.End-m.Start, 4096)))
 	content := make([]byte, len(code))

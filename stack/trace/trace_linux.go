@@ -328,7 +328,7 @@ func (p *Process) readCalls(th *Thread) {
 	th.Calls = p.python.Calls(pagesOf(p.PID), th.Registers.ThreadPointer, tid)
 }
 
-// pagesOf returns a function that reads the memory of a process, and reads each page only once.
+// pagesOf returns a function that reads the memory of a process. It reads each page only once, and at most 4096 pages.
 func pagesOf(pid int) stack.Memory {
 	const size = 4096
 	pages := make(map[uint64][]byte)

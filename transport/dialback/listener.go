@@ -276,7 +276,8 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	return p.host, ""
 }
 
-// checkExpected returns why a helper with a valid proof is refused, or "" if the helper is accepted.
+// checkExpected returns why a helper with a valid proof is refused. If it returns "", it accepts no other helper of the
+// host.
 func (d *Listener) checkExpected(host string) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
