@@ -238,7 +238,7 @@ func readStatFields(pid int) [][]byte {
 	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 }
 
-// A StartTicks is the start time of a process, in clock ticks since the machine was booted.
+// StartTicks is the start time of a process, in clock ticks since the machine was booted.
 type StartTicks uint64
 
 // Time converts b to a time of the current system clock, to a hundredth of a second. If b is 0, which means unknown, it

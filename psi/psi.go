@@ -57,7 +57,7 @@ type SelectionFlags struct {
 	StrictMem                                      *bool   // of an app context
 }
 
-// Settings are the effective placement settings, in which all defaults are filled in.
+// Settings are the effective placement settings, with all defaults filled in.
 type Settings struct {
 	Nodes   []job.NodeDef // the cluster, or the hosts of the list if there is no cluster file
 	Entries []int         // indices into Nodes, in list order with repetitions; nil if HostsNamed

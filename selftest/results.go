@@ -44,7 +44,7 @@ const (
 	maxRanks       = 1 << 20 // of which reports are kept
 )
 
-// A Results collects the ranks' reports. It is an io.Writer to which mpiexec writes the job's standard output.
+// Results collects the ranks' reports. It is an io.Writer to which mpiexec writes the job's standard output.
 type Results struct {
 	linked chan bool
 

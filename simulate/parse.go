@@ -335,7 +335,7 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 	return result, nil
 }
 
-// readHugePages converts the huge pages of a node of the file.
+// readHugePages returns the node's huge pages. It returns an error if the numbers in the file are not valid.
 func (n *node) readHugePages() (h job.HugePages, err error) {
 	if n.HugePages == nil {
 		return h, nil

@@ -30,7 +30,7 @@ func appOptions(s job.RankNeeds, o *selectionOptions) {
 	}
 }
 
-// hugeWords maps each kind of request for huge pages to the suffix of a memory size that makes this request.
+// hugeWords maps each kind of request for huge pages to the suffix that makes it, after a memory size.
 var hugeWords = map[job.HugePageRequest]string{job.HugePagesPreferred: "h", job.HugePagesRequired: "hs"}
 
 // jobOptions sets the options of the whole job. The effective node-set request becomes an option of the job,

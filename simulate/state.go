@@ -142,7 +142,7 @@ func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	}, choice.Warnings, err
 }
 
-// Snapshot returns the nodes of the state as the result of a probe.
+// Snapshot returns the state's nodes as if a probe had found them.
 func (s *State) Snapshot() job.Snapshot {
 	nodes := slices.Clone(s.Nodes)
 	for i := range nodes {

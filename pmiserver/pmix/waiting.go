@@ -61,7 +61,7 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 	}
 }
 
-// collectiveTexts contains, for each kind of collective, a phrase that describes a rank that waits in one.
+// collectiveTexts contains, for each kind of collective, the phrase for a rank that waits in it.
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 

@@ -290,7 +290,7 @@ func unescape(text string) ([]byte, error) {
 	return out, nil
 }
 
-// fillPlaceholder returns the bytes for which a placeholder stands.
+// fillPlaceholder returns the bytes that a placeholder stands for.
 func fillPlaceholder(placeholder string) string {
 	kind, count, _ := strings.Cut(strings.Trim(placeholder, "<>"), ",")
 	n, err := strconv.Atoi(count)

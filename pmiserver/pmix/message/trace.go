@@ -42,7 +42,7 @@ func NameOf(r Request) string { return requestNames[reflect.TypeOf(r)] }
 // compiled when it is first used, because most jobs trace nothing.
 var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
-// HideSecrets replaces the random digits of all namespaces in a text, so that a namespace reads rs-..@1.
+// HideSecrets replaces the random digits of each namespace in text by dots, as in rs-..@1.
 func HideSecrets(text string) string { return namespaceSecret().ReplaceAllString(text, "rs-..$1") }
 
 // These are the maximum numbers of items and bytes that a trace line shows.
