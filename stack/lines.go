@@ -83,7 +83,7 @@ func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline
 
 var errNoTime = errors.New("no time")
 
-// A lineFinder finds the lines of addresses in the DWARF information of a file.
+// A lineFinder finds the source lines of addresses, in the DWARF data of one file.
 type lineFinder struct {
 	data     *dwarf.Data
 	line     []byte // .debug_line

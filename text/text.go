@@ -81,7 +81,7 @@ func EditDistance(a, b string) int {
 	return above[len(b)]
 }
 
-// A Group lists the names of items with the same value Common.
+// A Group lists the names of the items whose value is Common.
 type Group[K comparable] struct {
 	Common K
 	Names  []string

@@ -215,7 +215,7 @@ func fileIdentity(info os.FileInfo) string {
 	return "none"
 }
 
-// IsBuildID reports whether a word has the form of a program's identity.
+// IsBuildID reports whether word has the form of a build ID, which identifies a program.
 func IsBuildID(word string) bool { return isPlainID([]byte(word)) }
 
 // buildID searches the first bytes of a program for the ELF note that Go's linker has written (name Go, type

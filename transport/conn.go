@@ -79,7 +79,7 @@ func shellTimeout(configured time.Duration) time.Duration {
 	return cmp.Or(max(configured, 0), defaultShell)
 }
 
-// A helperLink is a connection to the stdin and stdout of a process on a host that a transport has started.
+// A helperLink connects mpiexec to the stdin and stdout of a process that a transport has started on a host.
 type helperLink interface {
 	io.ReadWriteCloser
 	// ended waits for the process to end, at most for limit, and returns how it ended.

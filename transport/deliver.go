@@ -31,7 +31,7 @@ const (
 // errTooMuchText is returned if a host sends too much text before the first line of the protocol.
 var errTooMuchText = errors.New("the login shell printed too much text before /bin/sh answered")
 
-// errStepTimeout is the cause of a context that was cancelled because a step took too long.
+// errStepTimeout is the cancellation cause of a context if a step took too long.
 var errStepTimeout = errors.New("the host did not answer in time")
 
 // stepTimeouts are the time limits for the steps of a delivery.

@@ -15,7 +15,7 @@ type dataBuffer [Window + 64]byte
 // allocated for each piece, half of the time would be spent on clearing memory and on garbage collection.
 var buffers = sync.Pool{New: func() any { return new(dataBuffer) }}
 
-// pooledFrom is the minimum size in bytes for which a buffer of the pool is used.
+// pooledFrom is the minimum number of bytes for which Data uses a buffer of the pool.
 const pooledFrom = 4 << 10
 
 // NewData returns a Data message with size bytes for the caller to fill. size is at most Window. The caller

@@ -110,7 +110,7 @@ func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (f
 	return fitting
 }
 
-// Truncate removes values that are impossible for a node.
+// Truncate lowers numbers, and removes CPUs and gangs, that exceed the limits of the message.
 func (m *Surveyed) Truncate() {
 	truncateOccupancy(&m.Occupancy)
 	truncateOccupancy(&m.OutsideOccupancy)

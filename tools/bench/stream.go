@@ -39,7 +39,7 @@ func (b *bench) streamCases() []testCase {
 	}
 }
 
-// writeLines writes lines to standard output. count is their number. writeLines returns the exit code.
+// writeLines writes count lines to standard output. It returns the exit code.
 func writeLines(count string) int {
 	n, err := strconv.Atoi(count)
 	if err != nil {

@@ -163,7 +163,7 @@ func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	return b.String()
 }
 
-// hostHome returns the $HOME of a host, for clusters of other kinds than Namespaces.
+// hostHome returns the $HOME of a host, for clusters that are not of kind Namespaces.
 func (f *Cluster) hostHome(o Options, host string) string {
 	if o.SharedHome {
 		return f.Home

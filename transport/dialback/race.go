@@ -66,7 +66,7 @@ func (c dialer) raceAddresses(ctx context.Context, addresses []netip.AddrPort) (
 	return 0, nil, err
 }
 
-// timeouts are the times after which a helper gives up when it tries to connect to mpiexec.
+// timeouts are the time limits and pauses of a helper that tries to connect to mpiexec.
 type timeouts struct {
 	nextAddress     time.Duration // until the next address is tried too, if the last one has not accepted
 	nextAfterAccept time.Duration // the same if it has accepted: mpiexec may have many connections to handle
