@@ -18,7 +18,7 @@ foreground process group. systemd ends a session with SIGTERM and SIGHUP.
 */
 type endSignals struct{ last time.Time } // time of the last signal that was not a repetition
 
-// isRepeat reports whether signal s, received at the time at, is a repetition of the previous signal.
+// isRepeat reports whether s repeats the previous signal. at is the time at which s was received.
 func (e *endSignals) isRepeat(s os.Signal, at time.Time) bool {
 	if s != syscall.SIGTERM && s != syscall.SIGHUP {
 		return false

@@ -113,7 +113,7 @@ func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[str
 // startServers is the hint that is printed if the script of a parallel job has not started the SSH servers.
 const startServers = `start the SSH servers of the job first: . "$(condor_config_val LIBEXEC)/sshd.sh" $_CONDOR_PROCNO $_CONDOR_NPROCS`
 
-// A contact is the address of one node's SSH server. It comes from one line of HTCondor's contact file.
+// A contact is one line of HTCondor's contact file. It says where the SSH server of one node is.
 type contact struct {
 	node, port, run int
 	host, user, dir string

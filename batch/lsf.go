@@ -122,7 +122,7 @@ func (l *list) pairs(words []string) error {
 	return nil
 }
 
-// blaunch returns the command line that runs blaunch with the script Shell on the host of c (rule RM-30).
+// blaunch returns the command line by which LSF's program blaunch starts Shell on the host of c (rule RM-30).
 func blaunch(c Call) []string {
 	return slices.Concat([]string{c.Program}, c.ExtraArgs, []string{c.Host, Shell})
 }

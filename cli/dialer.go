@@ -118,7 +118,7 @@ type inProcess struct {
 
 var _ transport.Transport = (*inProcess)(nil)
 
-// Dial starts a helper in this process for each of hosts.
+// Dial starts a helper in this process for each host.
 func (w *inProcess) Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result {
 	return transport.DialEach(ctx, hosts, func(_ context.Context, host transport.Host) (io.ReadWriteCloser, error) {
 		if err := transport.CheckLocalHelper(host); err != nil {

@@ -446,7 +446,7 @@ func launchEnv(line option.Line, sys System, out, errs *stdio.Printer) launch.En
 	return env
 }
 
-// linkTimeout is how long a connection may be silent before its node counts as lost (rule SIG-7).
+// linkTimeout is how long a connection may be silent before mpiexec regards its node as lost (rule SIG-7).
 const linkTimeout = 45 * time.Second
 
 // connectTimeout returns how long connecting and logging in to a host may take.

@@ -57,7 +57,7 @@ func (r *reader) checkServedClasses() {
 	}
 }
 
-// checkClasses adds an error for each of names that is not the name of a class.
+// checkClasses adds an error for each element of names that is not the name of a class.
 func (r *reader) checkClasses(line int, key string, names []string) {
 	for _, name := range names {
 		if _, known := r.cluster.Classes[name]; !known {

@@ -154,7 +154,7 @@ func mergeEqual(found []Finding) []Finding {
 	return folded
 }
 
-// WorstLevel returns the highest level of all findings. A note counts as Fine.
+// WorstLevel returns the highest level of all findings. If that is Note, it returns Fine.
 func (r Report) WorstLevel() Severity {
 	worst := Fine
 	for _, f := range r.Findings {

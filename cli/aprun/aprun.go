@@ -275,7 +275,7 @@ func (s *segment) mpiexecWords() []string {
 	return args
 }
 
-// addOnce appends words, an option of mpiexec and its value, to job, unless job already contains them.
+// addOnce appends words, an option of mpiexec with its value, to the list job, unless the list already contains them.
 func addOnce(job []string, words ...string) []string {
 	for i := range job {
 		if i+len(words) <= len(job) && slices.Equal(job[i:i+len(words)], words) {

@@ -17,7 +17,7 @@ type Soft struct {
 	Members []int // descending, without duplicates; empty: not given
 }
 
-// maxMembers is the maximum size of the set of rank counts that -soft may describe.
+// maxMembers is the maximum number of rank counts that a value of -soft may describe.
 const maxMembers = 1 << 16
 
 func (s *Soft) UnmarshalText(text []byte) error {

@@ -226,7 +226,7 @@ func warnUnset(apps []AppContext, environ []string) (warnings []string) {
 	return warnings
 }
 
-// setValues stores the values of all options of the command line in the fields of Line.
+// setValues stores the values of all options of the command line in the fields of l.
 func (l *Line) setValues(apps []scannedApp, appOptions [][]GivenOption) {
 	setFields(l.given, &l.Job)
 	l.Query = queryOf(l.given)

@@ -96,7 +96,7 @@ func (l Localhost) Matches(host string) bool {
 		slices.ContainsFunc(l.Names, func(n string) bool { return strings.EqualFold(n, host) })
 }
 
-// ReadTexts returns a function that opens a file with open and reads all of it.
+// ReadTexts returns a function that opens a file with the function open and reads all of it.
 func ReadTexts(open func(string) (io.ReadCloser, error)) func(string) (string, error) {
 	return func(name string) (string, error) {
 		f, err := open(name)

@@ -27,7 +27,7 @@ const maxList = 1 << 18
 // timeType is the type time.Time, which is encoded as text and not as a struct.
 var timeType = reflect.TypeFor[time.Time]()
 
-// appendValue appends the JSON encoding of v. The type of v must be one that the function covers accepts.
+// appendValue appends the JSON encoding of v. The function covers says which types v may have.
 func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:

@@ -204,7 +204,7 @@ func (p *place) open() {
 	}
 }
 
-// post makes the goroutine that supervises the job call do.
+// post makes the goroutine that supervises the job call the function do.
 func (p *place) post(do func()) {
 	p.job.Post(func() []supervise.Event {
 		do()

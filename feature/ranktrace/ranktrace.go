@@ -64,7 +64,7 @@ func attach(j *launch.Job) {
 	j.Hooks.Ended.Add(t.endAll)
 }
 
-// maxRankRows is the maximum number of ranks of a job that have rows of their own in the trace.
+// maxRankRows is the maximum number of ranks of a job for which each rank has its own row in the trace.
 const maxRankRows = 4096
 
 // A groupTrace records the steps of one group of ranks.

@@ -261,7 +261,8 @@ func removeLeftFolders(roots []string) {
 	}
 }
 
-// eachStaged calls do for each name in the stage directory of a root, if both directories belong to this user.
+// eachStaged calls the function do for each name in the stage directory of a root, if both directories belong to this
+// user.
 func eachStaged(root string, do func(above, stage *os.Root, name string)) {
 	above, err := owndir.Open(root)
 	if err != nil {

@@ -32,7 +32,7 @@ func (p *progress) checkMissing(m *MissingFiles) error {
 	return nil
 }
 
-// checkCredit checks that the node does not report that it has received more bytes than mpiexec has sent.
+// checkCredit returns an error if the node grants credit unasked, or for more bytes than mpiexec has sent.
 func (p *progress) checkCredit(m *FileCredit) error {
 	switch {
 	case !p.announced || p.inPlace || p.done:

@@ -86,7 +86,7 @@ func newStateCollector(key job.Key, claims []job.Claim) *stateCollector {
 	return a
 }
 
-// addState adds the state of a rank, if a claim of the job includes the rank and no state of the rank was added before.
+// addState adds the first state of each rank that a claim of the job includes. It drops all other states.
 func (a *stateCollector) addState(s job.RankState) {
 	if !a.missing[s.Rank] {
 		return
