@@ -184,7 +184,7 @@ func controlRequestRemedy(line option.Line, advice string, result reserve.Contro
 	return ""
 }
 
-// signalJob sends a signal to all ranks of a job. It returns an error if no rank received it.
+// signalJob sends a signal to all ranks of a job. It returns the errors of the hosts, or an error if it finds no rank.
 func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.JobRef, number int) error {
 	results, err := reserve.SignalJob(ctx, req, c.env.Env, ref, number)
 	if err != nil {

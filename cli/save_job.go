@@ -175,7 +175,8 @@ func (c *invocation) readSavedJob() error {
 	return nil
 }
 
-// resumedRequest returns the request of the saved job with the changes of the command line.
+// resumedRequest returns the request of the saved job with the changes of the command line. It stores the past attempts
+// in c.env.
 func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 	start := c.saved.job.Resume(time.Now())
 	req, notes, err := c.inputs.ResumedRequest(start.Request, c.line)

@@ -49,7 +49,7 @@ func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string
 	return a, va
 }
 
-// readYesNo reads a value that is yes, no, true or false. It returns fallback if value is nil.
+// readYesNo reads a value that is yes, no, true or false. It returns fallback if value is nil or invalid.
 func (r *reader) readYesNo(i int, key string, value any, fallback bool) bool {
 	if v, ok := parseYesNo(value, fallback); ok {
 		return v
@@ -90,7 +90,7 @@ func parseYesNo(value any, fallback bool) (v, ok bool) {
 	return fallback, false
 }
 
-// readLimit reads a value that is a number or "any". It returns nil for "any".
+// readLimit reads a value that is a number or "any". It returns nil for "any", nil and invalid values.
 func (r *reader) readLimit(i int, key string, value any) *int {
 	switch v := value.(type) {
 	case nil:

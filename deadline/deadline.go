@@ -81,7 +81,8 @@ func (d *Deadline) setTimer(remaining time.Duration) {
 	}
 }
 
-// updateLeft subtracts the elapsed time from left, and returns left. The caller must hold d.mu.
+// updateLeft subtracts the time since its last call, without pauses, from d.left, and returns d.left. The caller must
+// hold d.mu.
 func (d *Deadline) updateLeft() time.Duration {
 	now, slept := time.Now(), d.stopped()
 	if d.paused == 0 {

@@ -82,7 +82,7 @@ func checkAccount(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkClaimed reports a host on which other jobs have claimed all CPUs.
+// checkClaimed reports a host if other jobs have claimed all its CPUs, or if one of them has exclusive use of it.
 func checkClaimed(c job.HostDiagnosis) []Finding {
 	var busy []int
 	owner, exclusive := "", false

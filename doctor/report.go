@@ -58,7 +58,8 @@ func (r Report) Text(width int) string {
 	return b.String()
 }
 
-// hostsText returns the hosts of a finding as a folded list.
+// hostsText returns the hosts of a finding as a folded list, or "the job" or "this machine" if the finding is about
+// that.
 func (f Finding) hostsText() string {
 	if f.aboutJob {
 		return "the job"

@@ -220,7 +220,7 @@ func (s *scanner) scanValue(m namedOption, g GivenOption, value string, attached
 	s.scanPair(m, g)
 }
 
-// scanPair reads the second value of an option that has two values, NAME and VALUE, and stores the option.
+// scanPair reads the second value of an option if the option has two, NAME and VALUE. Then it stores the option.
 func (s *scanner) scanPair(m namedOption, g GivenOption) {
 	if g.valueForm == "pair" && !strings.Contains(g.Value, "=") {
 		if s.pos == len(s.args) {
@@ -375,7 +375,7 @@ type lenientError struct{ err *usererr.Error }
 
 func (e lenientError) Error() string { return e.err.Error() }
 
-// refuseForeign records the error for an option of another launcher.
+// refuseForeign records the error or the note for an option of another launcher.
 func (s *scanner) refuseForeign(dashed string, r refusal) {
 	text := dashed + ": " + r.advice
 	switch r.grade {

@@ -30,7 +30,7 @@ func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulat
 // need them.
 type LocalProbe func() (job.Probe, job.Attributes, error)
 
-// knownNodes returns what is known about the candidates without connecting to hosts.
+// knownNodes returns the candidates whose slots are known without a connection to them, and what is known about them.
 func knownNodes(req job.Request, local LocalProbe) (snap job.Snapshot) {
 	for _, def := range req.Nodes {
 		n := job.Node{NodeDef: def, Probe: job.Probe{Load: [3]float64{-1, -1, -1}}}

@@ -119,7 +119,7 @@ func policyOf(o Options, dir string) job.CheckpointPolicy {
 	return c
 }
 
-// absolutePath returns name relative to dir as an absolute path; an empty name stays empty.
+// absolutePath returns name as an absolute path, taken relative to dir. An empty name stays empty.
 func absolutePath(name, dir string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name

@@ -191,7 +191,7 @@ func (s *receiver) openFile(i int) (err error) {
 
 func (s *receiver) filePath(i int) string { return filepath.Join(s.folder.filesDir(), s.files[i].Name) }
 
-// finishFile checks the hash of file i, and links the file so that other jobs can copy it.
+// finishFile checks the hash of file i, sets its mode, and links it so that other jobs can copy it.
 func (s *receiver) finishFile(i int) error {
 	file := s.file
 	s.file = nil

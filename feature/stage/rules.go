@@ -44,7 +44,7 @@ func (p *progress) checkCredit(m *FileCredit) error {
 	return nil
 }
 
-// checkResult checks a node's report that all files are in place, or that staging has failed.
+// checkResult returns an error if the node reports a result of staging that mpiexec does not expect.
 func (p *progress) checkResult(m *StageResult) error {
 	if !p.announced || p.done || m.Reason == "" && !p.inPlace && !p.wanted {
 		return node.ErrNotAsked
