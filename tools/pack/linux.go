@@ -17,7 +17,7 @@ import (
 )
 
 /*
-A linux is a package for Linux in the format .deb or .rpm. The module nfpm writes it.
+A linux is a .deb or .rpm package. The module nfpm writes it.
 
 It can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun through
 update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is a slave of that alternative. This package has a
