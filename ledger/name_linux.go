@@ -145,7 +145,7 @@ func (d *Dir) foreignNames(name []byte) (found []foundName, err error) {
 	return sortNames(found), cmp.Or(err, l.readError)
 }
 
-// appendName appends an entry to found if the entry is valid and has this name.
+// appendName appends an entry to found if the entry is valid and has the given name.
 func appendName(found []foundName, s entry, name []byte) []foundName {
 	n, err := decodeName(s.base, s.uid, s.text)
 	if err != nil || string(n.Name) != string(name) {

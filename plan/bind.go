@@ -238,7 +238,8 @@ type portionKey struct{ slot, slots, cpu, cpus int }
 // nodes differ so much that storing each value only once does not save memory.
 const maxPortionsPerKey = 8
 
-// intern returns the stored RankResources that are equal to p. If none are equal, it stores p and returns it.
+// intern returns the stored RankResources that are equal to p. If none are equal, it returns a copy of p, and stores it
+// if there is room.
 func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	key := portionKey{firstOrNone(p.Slots), len(p.Slots), firstOrNone(p.ClaimedCPUs), len(p.ClaimedCPUs)}
 	for _, other := range known[key] {

@@ -89,7 +89,7 @@ func (r *reservation) idleClaim(n *host, np job.NodePlan, group wire.Group, gang
 	return m
 }
 
-// WithoutNodes returns the request without the candidates for which out reports true.
+// WithoutNodes returns the request without the candidate hosts for which out returns true.
 func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
 	if slices.ContainsFunc(req.Nodes, out) {
 		req.KeepNodes(func(def job.NodeDef) bool { return !out(def) })

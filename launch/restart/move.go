@@ -165,7 +165,7 @@ func IsCovered(old, part job.NodePlan) bool {
 	return len(part.Ranks) <= len(old.Ranks)
 }
 
-// leftNodes returns the nodes from which the job was moved away.
+// leftNodes returns the names of the nodes from which the job was moved away.
 func leftNodes(attempts []job.Attempt) map[string]bool {
 	names := make(map[string]bool)
 	for _, a := range attempts {

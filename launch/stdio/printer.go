@@ -112,7 +112,7 @@ func (p *Printer) Close() {
 // Done returns a channel that is closed after Close, when everything has been written.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns the error after which the terminal can no longer be written to, or nil if there was none.
+// WriteError returns the first error of writing to the terminal, or nil if there was none.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -298,7 +298,7 @@ func (p *Printer) addOutput(rank int, data []byte) {
 	})
 }
 
-// rankEnded passes the end of a rank to the sinks.
+// rankEnded tells the sinks that a rank has ended.
 func (p *Printer) rankEnded(rank int) {
 	if p.observe != nil {
 		p.observe(rank, nil)

@@ -10,7 +10,7 @@ import (
 	"remshell/text"
 )
 
-// A Kind is a kind of cause for the end of a job. Its value is the index of a row in causes.
+// A Kind is one of the kinds of causes below. Its value is the index of a row in causes.
 type Kind int
 
 // These are the kinds of causes. Each is described by a row of causes.

@@ -37,7 +37,7 @@ func (c *Chooser) SetFits(set int) bool {
 	return c.holdsRanks(c.Sets[set].Members, c.Sets[set].Capacity, c.Ranks)
 }
 
-// capacityOf returns the total capacity of some nodes, in ranks.
+// capacityOf returns the total capacity of the nodes in members, in ranks.
 func (c *Chooser) capacityOf(members []int) (capacity int) {
 	for _, i := range members {
 		capacity += c.Nodes[i].Capacity

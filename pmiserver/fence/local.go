@@ -168,7 +168,7 @@ func (l *Local) releaseGivenUp() (released []func(givenUp bool)) {
 	return released
 }
 
-// IsUnused reports whether no rank waits and no fence has been counted. Then a new Local can replace this one.
+// IsUnused reports whether no rank waits and no fence has ended or was given up. Then a new Local can replace this one.
 func (l *Local) IsUnused() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ type Field struct{ Key, Value []byte }
 // Fields are the fields of one request. The slice is reused for the next request.
 type Fields []Field
 
-// Find returns the value of the first field with that key.
+// Find returns the value of the first field with the given key.
 func (f Fields) Find(key string) (value []byte, found bool) {
 	for i := range f {
 		if string(f[i].Key) == key {
@@ -18,7 +18,7 @@ func (f Fields) Find(key string) (value []byte, found bool) {
 	return nil, false
 }
 
-// Text returns the value of the first field with that key, or nil.
+// Text returns the value of the first field with the given key, or nil.
 func (f Fields) Text(key string) []byte {
 	value, _ := f.Find(key)
 	return value

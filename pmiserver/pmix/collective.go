@@ -52,7 +52,7 @@ type collective struct {
 	contextID int // context ID of the PMIx group that was constructed last; read when participants are released
 }
 
-// A participant is a member of a collective's set that is on this node.
+// A participant is a rank of this node that belongs to the set of processes of a collective.
 type participant struct {
 	group *group
 	rank  *localRank

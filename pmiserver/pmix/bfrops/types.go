@@ -77,7 +77,7 @@ var elementSizes = [...]elementSize{
 	DataArray: {5, false}, Query: {7, false}, Envar: {9, false}, ProcInfo: {20, false}, App: {21, false},
 }
 
-// elementSizeOf returns the size of elements of a type. It returns false if the type has no elements.
+// elementSizeOf returns the size of elements of a type. It returns false for Undefined and for unknown types.
 func elementSizeOf(t Type) (elementSize, bool) {
 	if int(t) >= len(elementSizes) || elementSizes[t].bytes == 0 {
 		return elementSize{}, false

@@ -12,7 +12,7 @@ type Value struct {
 
 func (v Value) elementReader() *elementReader { return &elementReader{rest: v.Bytes} }
 
-// Number returns the value of any integer type (rule PMIX-27). A BOOL is 0 or 1.
+// Number returns the content of a value that has any integer type (rule PMIX-27). A BOOL is 0 or 1.
 func (v Value) Number() (int64, bool) {
 	e := v.elementReader()
 	var n int64
