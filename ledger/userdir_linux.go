@@ -140,7 +140,7 @@ func namesOf(fd, limit int, deadline time.Time) (names []string, complete bool, 
 	return names, false, nil
 }
 
-// openUserDir opens a user directory. It returns an error unless the directory belongs to its user and has mode 0755.
+// openUserDir opens a user directory. It returns an error unless the directory belongs to s.uid and has mode 0755.
 func (d *Dir) openUserDir(s userDir) (int, error) {
 	fd, err := d.openBelow(d.dir, s.name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

@@ -56,7 +56,7 @@ func (p problem) partyOrder() (order []int) {
 	return order
 }
 
-// mostGangs returns the number of gangs (jobs that take turns) on the CPU that most of them share.
+// mostGangs returns the largest number of gangs (jobs that take turns) that now share one CPU.
 func (p problem) mostGangs() (largest int) {
 	for i := range p.candidates {
 		for _, gangs := range p.candidates[i].gangsOnCPU() {

@@ -18,7 +18,7 @@ import (
 //	the plan chooses CPUs    each rank gets GPUs in order; then CPUs near those
 //	CPUs are chosen already  by layout, rank file or map; then each rank gets GPUs near its CPUs
 
-// freeGPUs returns the GPUs of a candidate that no job uses, without those of vendors that gpu.OfBestVendor leaves out.
+// freeGPUs returns the GPUs of a candidate that no job uses. It leaves out vendors as gpu.OfBestVendor does.
 func (s *candidate) freeGPUs() []gpu.GPU {
 	return gpu.WithoutAddresses(gpu.OfBestVendor(s.GPUs), s.BusyGPUs)
 }

@@ -24,8 +24,8 @@ func Partition(nodes []job.Node) {
 	}
 }
 
-// divideMachine divides the cores and GPUs of one machine among its names. indices are the indexes of these names in
-// nodes.
+// divideMachine divides the cores and GPUs of one machine among the nodes that its names stand for. indices are the
+// indexes of the names in nodes.
 func divideMachine(nodes []job.Node, indices []int) {
 	parts, joined := 0, -1 // joined is the part of the names without SeparateNode; -1 if there is none yet
 	part := make([]int, len(indices))

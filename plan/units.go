@@ -153,7 +153,7 @@ func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout,
 	return pin.NewPool(n.Topology, slots, free, layout, width, n.slotsAreThreads())
 }
 
-// confineApp sets the confinement to NUMA nodes of the app that is placed next, in all pools of slots.
+// confineApp sets, in all pools of slots, how the app that is placed next is confined to NUMA nodes.
 func (s *placement) confineApp(c pin.Confinement) {
 	if s.layout == nil || !s.layout.confinedToNUMA {
 		return

@@ -97,7 +97,7 @@ func WithoutNodes(req job.Request, out func(job.NodeDef) bool) job.Request {
 	return req
 }
 
-// reportTooFewStandby tells the user if the job has fewer standby nodes than requested.
+// reportTooFewStandby warns the user if the job has fewer standby nodes than requested.
 func (r *reservation) reportTooFewStandby() {
 	if wanted, got := r.req.Restart.StandbyNodes, len(r.standby); r.spawnGroup == nil && got < wanted {
 		r.env.Report(fmt.Sprintf("mpiexec could reserve only %d of %s", got, text.Count(wanted, "standby node")))

@@ -164,7 +164,7 @@ type reconnected struct {
 // it out of the inbox must call Discard.
 type LateEvent interface{ Discard() }
 
-// Discard closes the connection, since the reservation ended before it was established.
+// Discard closes the connection, which was established after the reservation had ended.
 func (e reconnected) Discard() {
 	if e.node != nil {
 		go e.node.Close()

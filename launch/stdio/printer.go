@@ -298,7 +298,7 @@ func (p *Printer) addOutput(rank int, data []byte) {
 	})
 }
 
-// rankEnded tells the sinks that a rank has ended.
+// rankEnded reports to the sinks that a rank has ended.
 func (p *Printer) rankEnded(rank int) {
 	if p.observe != nil {
 		p.observe(rank, nil)

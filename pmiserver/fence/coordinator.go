@@ -40,7 +40,7 @@ type group struct {
 	leftRanks map[int][]int // by node
 }
 
-// A fence is the state of a fence that some of its nodes, but not all of them, have joined.
+// A fence holds the state of a fence that some, but not all, of its nodes have joined.
 type fence struct {
 	parts       []part
 	nodes       []int
