@@ -70,7 +70,6 @@ func splitFrontEnd(args []string) (name string, rest []string) {
 	return "mpiexec", args
 }
 
-// runMpijob carries out a command line of mpijob.
 func runMpijob(ctx context.Context, args []string, table *option.JobTable, sys System, errorCode int) (code int, err error) {
 	sys.awaitReady()
 	if words, requested := completionWords(args); requested {

@@ -70,7 +70,6 @@ func startLocalProbe(environ []string) func() (job.Probe, error) {
 	}
 }
 
-// probeLocal probes this machine.
 func probeLocal(sys System) (job.Probe, error) { return probe.Node(sys.FS, sys.Environ) }
 
 // localAttributes returns the attributes of this machine, from which node sets are formed.

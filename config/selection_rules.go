@@ -115,7 +115,6 @@ func (t *keyTable) takeNodes(key string) (nodes []string) {
 
 var affinityKeys = []string{"nodes", "feature", "users", "groups", "classes", "value"}
 
-// readAffinity reads one [[affinity]] table.
 func (r *reader) readAffinity(t *keyTable) job.Affinity {
 	a := job.Affinity{Nodes: t.takeNodes("nodes"), Feature: t.takeText("feature"), Access: t.takeAccess("users", "groups"), Classes: t.takeClasses("classes")}
 	if (a.Nodes == nil) == (a.Feature == "") {
@@ -134,7 +133,6 @@ func (r *reader) readAffinity(t *keyTable) job.Affinity {
 
 var regionKeys = []string{"name", "signature", "nodes", "gateWidth", "gateUsers", "gateGroups", "gateClasses"}
 
-// readRegion reads one [[region]] table.
 func (r *reader) readRegion(t *keyTable) job.Region {
 	region := job.Region{Name: t.takeText("name"), Nodes: t.takeNodes("nodes"), Signature: t.takeSignature(),
 		Gate: job.Gate{Access: t.takeAccess("gateUsers", "gateGroups"), Classes: t.takeClasses("gateClasses")}}

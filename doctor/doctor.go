@@ -129,7 +129,6 @@ var remedies = map[string]string{
 // defaultRemedy is the advice for all failures that are not in remedies and have no advice of their own.
 const defaultRemedy = "run mpiexec with -vv to see the last step"
 
-// newFinding returns a finding about one host.
 func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) Finding {
 	return Finding{Level: level, Code: code, Hosts: []string{c.Node}, Text: text, Remedy: remedy}
 }

@@ -85,7 +85,6 @@ func appendStruct(b *bytes.Buffer, v reflect.Value) {
 	b.WriteByte('}')
 }
 
-// fieldKey returns the JSON key of a field.
 func fieldKey(field reflect.StructField) string {
 	if name := field.Tag.Get("json"); name != "" {
 		return name

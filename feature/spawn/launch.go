@@ -95,7 +95,6 @@ type place struct {
 	output *stdio.GroupOutput // nil if no place was found
 }
 
-// handleRequest handles the spawn request of a rank.
 func (s *spawner) handleRequest(n *launch.Node, m *Spawn) {
 	r := &request{fromNode: n, message: m, rank: -1}
 	s.addLine(&m.Request, "> SPAWN "+m.Request.String())
