@@ -64,7 +64,7 @@ func newNodeList(in Input) *nodeList {
 	return l
 }
 
-// read determines the source of the list and parses the list.
+// read determines where the list of nodes comes from, and parses it.
 func (l *nodeList) read(in Input) error {
 	if in.Flags.Nodes != nil {
 		l.source, l.value = "--nodes", *in.Flags.Nodes

@@ -273,7 +273,7 @@ func (s *State) readNodes(nodes []node) error {
 	return nil
 }
 
-// toNode converts one node of the file to a job.Node.
+// toNode converts a node of the state file to a job.Node.
 func (n *node) toNode(known topologies) (job.Node, error) {
 	policy, err := n.readPolicy()
 	if err != nil {

@@ -30,7 +30,7 @@ func appOptions(s job.RankNeeds, o *selectionOptions) {
 	}
 }
 
-// hugeWords maps each kind of request for huge pages to the suffix that makes it, after a memory size.
+// hugeWords maps each kind of request for huge pages to its suffix in --mem-per-rank, as in 3Ghs.
 var hugeWords = map[job.HugePageRequest]string{job.HugePagesPreferred: "h", job.HugePagesRequired: "hs"}
 
 // jobOptions sets the options of the whole job. The effective node-set request becomes an option of the job,

@@ -119,7 +119,7 @@ func noteModifier(modifiers map[string]string, key string, value *scalarOrBool) 
 	}
 }
 
-// readInto converts the rules in the file and stores them in rules.
+// readInto converts the rules of the state file and stores them in rules.
 func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 	rules.Domain, rules.NodeAlloc = r.Domain, r.NodeAlloc
 	if r.Set != nil {

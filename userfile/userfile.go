@@ -160,7 +160,7 @@ func Open(name string) (*os.File, error) {
 	return openResolved(name, path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// openResolved opens the file path. Errors contain name instead of path.
+// openResolved opens the file at path, in which links have been resolved. Errors contain name instead of path.
 func openResolved(name, path string, flag int, perm os.FileMode) (*os.File, error) {
 	if !inProc(path) {
 		flag |= syscall.O_NOFOLLOW

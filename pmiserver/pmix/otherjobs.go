@@ -177,7 +177,7 @@ func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 	}
 }
 
-// hasOtherNodes reports whether other nodes of this job have members of the set that takes part in the collective.
+// hasOtherNodes reports whether other nodes of this job have ranks in the collective.
 func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
 
 // first returns the first member of this job in the set, or nil if that member is on another node. The node
