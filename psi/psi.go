@@ -95,7 +95,6 @@ func ReadApp(in Input) (job.RankNeeds, error) {
 	return c.RankNeeds, nil
 }
 
-// readProcessCount reads and checks the number of processes.
 func (c *Settings) readProcessCount(in Input) error {
 	if in.NP == "" {
 		return nil

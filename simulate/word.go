@@ -33,7 +33,7 @@ func (w scalarText) MarshalJSON() ([]byte, error) {
 	return json.Marshal(string(w))
 }
 
-// A scalarOrBool is like a scalarText, but the file may also contain true or false, which stand for yes and no.
+// A scalarOrBool is a scalarText that may also be true or false in the file, for yes and no.
 type scalarOrBool scalarText
 
 // UnmarshalJSON reads a number, a string, true or false.

@@ -37,7 +37,7 @@ const (
 // may go to many servers, so the limit is Fanout until a connection is dropped.
 const UnknownServer = ""
 
-// An Outcome is the result of setting up a connection, in the categories that a Pacer distinguishes.
+// An Outcome is the result of setting up a connection, as far as a Pacer distinguishes results.
 type Outcome int
 
 const (

@@ -115,7 +115,7 @@ func (r *resolver) unsupported(set setting, format string, args ...any) {
 	}
 }
 
-// refuseUnsupported records an error if the login depends on a keyword that this package does not support.
+// refuseUnsupported records an error if RefuseConnection is set, or if the login depends on an unsupported keyword.
 func (r *resolver) refuseUnsupported() {
 	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
 		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
