@@ -145,7 +145,7 @@ func (s *System) refuseCopies(w Inputs) error {
 		return nil
 	}
 	return &usererr.Error{
-		Text:   fmt.Sprintf("the batch system started several copies of mpiexec (probably by %s), and each copy would start the whole job", starter),
+		Text:   fmt.Sprintf("the batch system started several copies of mpiexec (probably with %s), and each copy would start the whole job", starter),
 		Remedy: "start mpiexec once, or add -rmk none, so that each copy uses only its own host",
 	}
 }

@@ -24,7 +24,7 @@ import (
 // flux alloc, which have an instance of their own. When the instance ends, it ends the processes that it has
 // started.
 var flux = System{
-	Name: "flux", Title: "Flux", Within: "start mpiexec in a script that flux batch runs, or in a shell of flux alloc", Untried: true,
+	Name: "flux", Title: "Flux", Within: "start mpiexec in a job script (flux batch), or in an interactive job (flux alloc)", Untried: true,
 
 	Variable: "FLUX_JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -49,7 +49,7 @@ var flux = System{
 		Argv:    fluxExec,
 		Fanout:  16, StartTimeout: 30 * time.Second,
 		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
-		DefaultRemedy: "check that flux exec -r RANK true works here, or use -launcher ssh",
+		DefaultRemedy: `check that "flux exec -r RANK true" works here, or use -launcher ssh`,
 		ErrorLine:     func(stderr string) string { return lastOf(stderr, nil, []string{"flux-exec: ", "Error: "}) },
 	},
 
@@ -64,12 +64,12 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 	args, source := []string{"resource", "R"}, "flux resource R"
 	if id := w.value("FLUX_JOB_ID"); id != "" {
 		if strings.HasPrefix(id, "-") {
-			return Allocation{}, newUnreadError("FLUX_JOB_ID: " + quoted(id) + " is not the number of a job")
+			return Allocation{}, newUnreadError("FLUX_JOB_ID: " + quoted(id) + " is not a job ID of Flux")
 		}
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, newUnreadError("mpiexec does not know the hosts of the Flux job, because it does not run flux here")
+		return Allocation{}, newUnreadError("mpiexec cannot run the program flux here")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {

@@ -29,7 +29,7 @@ import (
 // Grid Engine does not announce that it ends a job. It kills all processes of the job by SIGKILL, including
 // mpiexec. It also ends a job if a task of the job was killed. In that case the killed task is the cause.
 var gridEngine = System{
-	Name: "sge", Title: "Grid Engine", Within: "start mpiexec in a script that qsub -pe runs",
+	Name: "sge", Title: "Grid Engine", Within: "start mpiexec in a job script (qsub -pe)",
 
 	Variable: "JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -52,7 +52,7 @@ var gridEngine = System{
 		ErrorPatterns: []ErrorPattern{
 			{Pattern: "didn't accept task", Busy: true, Why: "Grid Engine has no slot for another task", Remedy: "set control_slaves TRUE in the parallel environment, or use -launcher ssh"},
 		},
-		DefaultRemedy: "check that qrsh -inherit HOST true works here, or use -launcher ssh",
+		DefaultRemedy: `check that "qrsh -inherit HOST true" works here, or use -launcher ssh`,
 		ErrorLine:     qrshLine,
 	},
 
@@ -83,7 +83,7 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 // numbers, counted from 0.
 func (l *list) peLine(line int, words []string) error {
 	if len(words) > 4 {
-		return fmt.Errorf("unexpected %s after the processors", quoted(words[4]))
+		return fmt.Errorf("unexpected %s after the list of CPUs", quoted(words[4]))
 	}
 	if err := l.countLine(true)(line, words[:min(2, len(words))]); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 //
 // blaunch carries the streams, and forwards signals and the exit status.
 var lsf = System{
-	Name: "lsf", Title: "LSF", Within: "start mpiexec in a script that bsub -n runs", Untried: true,
+	Name: "lsf", Title: "LSF", Within: "start mpiexec in a job script (bsub -n)", Untried: true,
 
 	Variable: "LSB_JOBID",
 	Inside:   func(w Inputs) bool { return w.set("LSB_JOBID") },
@@ -37,7 +37,7 @@ var lsf = System{
 		Argv:    blaunch,
 		Fanout:  16, StartTimeout: 30 * time.Second,
 		EndGrace: 700 * time.Millisecond, EndsAtSIGTERM: true,
-		DefaultRemedy: "check that blaunch HOST true works here, or use -launcher ssh",
+		DefaultRemedy: `check that "blaunch HOST true" works here, or use -launcher ssh`,
 		ErrorLine:     func(stderr string) string { return lastOf(stderr, nil, []string{"blaunch: "}) },
 	},
 	OpenMPI: "lsf",

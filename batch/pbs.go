@@ -25,7 +25,7 @@ import (
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all in this session
 var pbs = System{
-	Name: "pbs", Title: "PBS", Within: "start mpiexec in a script that qsub runs",
+	Name: "pbs", Title: "PBS", Within: "start mpiexec in a job script (qsub)",
 	Products: []string{"Torque", "OpenPBS", "PBSPro"},
 
 	Variable: "PBS_JOBID",
@@ -45,7 +45,7 @@ var pbs = System{
 		Argv: pbsTask, Secret: "PBS_JOBCOOKIE", DialsBack: true,
 		Fanout: 16, StartTimeout: 60 * time.Second,
 		EndGrace:      time.Second,
-		DefaultRemedy: "check that pbs_tmrsh HOST true works here, or use -launcher ssh",
+		DefaultRemedy: `check that "pbs_tmrsh HOST true" works here, or use -launcher ssh`,
 		ErrorLine:     pbsLine,
 	},
 	Attach:  &Attach{Program: "pbs_attach", JobFlag: "-j", ProcessFlag: "-p", Variable: "PBS_JOBID"},

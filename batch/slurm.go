@@ -29,7 +29,7 @@ import (
 // Slurm signals and ends all ranks in the same way, including the ranks on this machine, since all ranks belong to
 // steps of the Slurm job.
 var slurm = System{
-	Name: "slurm", Title: "Slurm", Within: "start mpiexec in a script that sbatch runs, or in a shell of salloc",
+	Name: "slurm", Title: "Slurm", Within: "start mpiexec in a job script (sbatch), or in an interactive job (salloc)",
 
 	Variable: "SLURM_JOB_ID",
 	Inside: func(w Inputs) bool {
@@ -59,12 +59,12 @@ var slurm = System{
 			{Pattern: "unable to contact", Busy: true, Remedy: "lower --fanout"},
 			{Pattern: "didn't accept task", Busy: true, Remedy: "lower --fanout"},
 		},
-		DefaultRemedy: "check that srun -N1 -n1 -w HOST true works here, or use -launcher ssh",
+		DefaultRemedy: `check that "srun -N1 -n1 -w HOST true" works here, or use -launcher ssh`,
 		ExplainSilence: func(help string) (why, remedy string) {
 			if overlaps(help) {
 				return "", ""
 			}
-			return "srun waits for free CPUs, because this version of srun has no option --overlap", "leave CPUs of the allocation free, or use -launcher ssh"
+			return "srun waits for free CPUs, because this version of srun has no option --overlap", "keep some CPUs of the allocation free, or use -launcher ssh"
 		},
 		ErrorLine: srunLine,
 	},
@@ -187,7 +187,7 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 // If numbers is nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
-		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE is %d, which is too many groups", groups)}
+		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE is %d, but at most %d groups are allowed", groups, maxHosts)}
 	}
 	var hosts list
 	all.Source = groupNames(w, 0).hostsVariable
@@ -211,7 +211,7 @@ func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error
 	}
 	for _, group := range numbers {
 		if group >= groups {
-			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, which count from 0", group, slurmNumber(w), groups), Remedy: "to use all groups, leave out --het-group"}
+			return all, &usererr.Error{Text: fmt.Sprintf("--het-group %d: Slurm job %s has %d groups, numbered from 0", group, slurmNumber(w), groups), Remedy: "to use all groups, leave out --het-group"}
 		}
 	}
 	all.Hosts = hosts.hosts

@@ -69,7 +69,7 @@ func TestPBSAttach(t *testing.T) {
 		t.Errorf("without the job's cookie it is not ssh: %s", res.err)
 	}
 	env = nil
-	if res := run("-launcher", "pbs_attach", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs_attach: mpiexec does not run inside a job of PBS\n  hint: start mpiexec in a script that qsub runs, or use -launcher ssh") {
+	if res := run("-launcher", "pbs_attach", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "mpiexec: -launcher pbs_attach: mpiexec does not run inside a job of PBS\n  hint: start mpiexec in a job script (qsub), or use -launcher ssh") {
 		t.Errorf("exit %d: %s", res.code, res.err)
 	}
 	if res := run("-launcher", "pbsdsh", "-host", "n1", "true"); res.code != 125 || !strings.Contains(res.err, "pbsdsh does not pass standard input to its programs\n  hint: use -launcher pbs\n") {
