@@ -104,7 +104,7 @@ func TestAprunExamples(t *testing.T) {
 		{17, n, "-L 9-3 a", "bad-nodes"},
 		{17, n, "-L 3,n9 a", "bad-nodes"},
 		{17, n, "-L 77 a", "unknown-node"},
-		{18, n, "-n 4 : b", "mpiexec: the program before \":\" is missing\n  hint: each part between two \":\" needs a program"},
+		{18, n, "-n 4 : b", "mpiexec: the program before \":\" is missing\n  hint: write a program before and after each \":\""},
 	} {
 		if got := shortPlan(t, append([]string{"--aprun", "--plan", "--cluster-state", test.state}, strings.Fields(test.line)...)...); got != test.want {
 			t.Errorf("%d: %s:\n got %s\nwant %s", test.number, test.line, got, test.want)

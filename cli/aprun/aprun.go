@@ -74,7 +74,7 @@ func (w Env) splitSegments(args []string) (segments [][]string, err error) {
 			if i == len(segments)-1 {
 				text = `the program after ":" is missing`
 			}
-			return nil, &usererr.Error{Text: text, Remedy: "each part between two \":\" needs a program"}
+			return nil, &usererr.Error{Text: text, Remedy: "write a program before and after each \":\""}
 		}
 	}
 	return segments, nil

@@ -94,7 +94,7 @@ type AppOptions struct {
 // itself (scope F).
 type InheritedOptions struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts to use: n1,n2:4,user@node[01-16]"`
-	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"read hosts from FILE; -: from standard input"`
+	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"read hosts from FILE; - is standard input"`
 	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"start at most K ranks on each host" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
 	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"number of CPUs of each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"use only hosts that have all these features"`
@@ -132,7 +132,7 @@ type JobOptions struct {
 	RankBy  pin.Ranking `name:"--rank-by" mca:"rmaps_base_ranking_policy rmaps_default_ranking_policy" also:"--rankby" arg:"ORDER" topic:"" help:"set the order of rank numbers: slot, node, fill, span"`
 	BindTo  pin.Binding `name:"--bind-to" mca:"hwloc_base_binding_policy hwloc_default_binding_policy" rival:"binding" env:"HYDRA_BINDING I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST" also:"--bindto -binding -bind-to-core=core -bind-to-socket=socket -bind-to-none=none" arg:"POLICY" topic:"Where ranks run" help:"bind ranks to core, socket, numa or other objects"`
 	Memory  pin.Memory  `name:"-membind" rival:"memory" env:"HYDRA_MEMBIND" arg:"POLICY" topic:"" help:"bind memory: none, local, interleave, bind:LIST"`
-	CPUBind string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"bind ranks to CPUs, as the same option of srun"`
+	CPUBind string      `name:"--cpu-bind" rival:"binding" arg:"WHAT" words:"threads,cores,sockets,none" topic:"" help:"bind ranks to CPUs, like --cpu-bind of srun"`
 	Threads bool        `name:"-use-hwthread-cpus" mca:"hwloc_base_use_hwthreads_as_cpus hwloc_use_hwthreads_as_cpus" topic:"" help:"count hardware threads as CPUs"`
 	NoLocal bool        `name:"-nolocal" mca:"rmaps_base_no_schedule_local" also:"-skip-launch-node" topic:"" help:"do not use the host on which mpiexec runs"`
 
@@ -140,7 +140,7 @@ type JobOptions struct {
 	SetOptional  string `name:"--node-set-optional" read:"PSI_NODESET_OPTIONAL" arg:"yes|no" topic:"" under:"Where ranks run" help:"if no node set is large enough, use any hosts"`
 	SetTolerance string `name:"--node-set-tolerance" read:"PSI_NODESET_TOLERANCE" arg:"X" topic:"" under:"Where ranks run" help:"allowed speed difference in a node set: 0.5, 50%"`
 	SetPriority  string `name:"--node-set-priority" read:"PSI_NODESET_PRIORITY" arg:"TYPE" topic:"" under:"Where ranks run" help:"prefer a kind of node set: BESTFIT, MINLOSS, others"`
-	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"what to do without a free node set: SPANEVENLY, DELAY"`
+	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"what to do if no node set is free: SPANEVENLY, DELAY"`
 	SetDelay     string `name:"--node-set-delay" read:"PSI_NODESET_DELAY" arg:"T" topic:"" under:"Where ranks run" help:"maximum wait for a node set: 90, 5m, 1:00:00"`
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"with MAXBALANCE, use hosts of similar speed"`
 	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"let app contexts share hosts (see --no-share-hosts)"`
@@ -164,7 +164,7 @@ type JobOptions struct {
 	Evict     string    `name:"--evict" asks:"hosts" excludes:"asks wait" env:"-" arg:"JOB" topic:"" help:"remove leftover claims and requests of a job" command:"evict" commandhelp:"end the processes that hold a job's claims"`
 
 	Doctor   bool `name:"--doctor" asks:"yes" excludes:"asks" env:"-" topic:"Reports and queries" help:"check hosts for problems; see also --selftest" command:"doctor" commandhelp:"check hosts for problems" commandtakes:"json" likecommands:"check diagnose"`
-	SelfTest bool `name:"--selftest" asks:"hosts" excludes:"asks json" env:"-" topic:"" help:"test hosts with built-in ranks, without MPI"`
+	SelfTest bool `name:"--selftest" asks:"hosts" excludes:"asks json" env:"-" topic:"" help:"test hosts with a built-in program, without MPI"`
 
 	Exclude      []HostExpr    `name:"-exclude" excludes:"cluster-state" arg:"LIST" topic:"" under:"Where ranks run" help:"hosts that get no ranks: n3,node[01-04]"`
 	LocalHost    string        `name:"-localhost" arg:"NAME" topic:"" under:"Where ranks run" help:"name of this host in host lists and messages"`
@@ -215,7 +215,7 @@ type JobOptions struct {
 	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"failures that cause a restart: node, signal, any"`
 	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"set the pause before the first restart (default 5)"`
 	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"program arguments to add after a restart"`
-	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"set the longest wait for processes on lost nodes"`
+	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"wait up to TIME for lost nodes to end their processes"`
 	SaveJob      string       `name:"--save-job" writes:"yes" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
 	Resume       string       `name:"--resume" asks:"job" excludes:"cluster-state" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"continue the job that --save-job saved in FILE"`
 	Again        bool         `name:"--again" needs:"resume" env:"-" topic:"" under:"Life cycle" help:"let --resume restart a job that has succeeded"`

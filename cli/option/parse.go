@@ -347,7 +347,7 @@ func noProgramError(appCount int, file string) *usererr.Error {
 		return &usererr.Error{Text: "no program given", Remedy: "write a program on each line, or continue a line with a backslash at its end"}
 	}
 	if appCount > 1 {
-		return &usererr.Error{Text: "no program given", Remedy: "each part between two : needs a program"}
+		return &usererr.Error{Text: "no program given", Remedy: "write a program before and after each :"}
 	}
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }

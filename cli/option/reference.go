@@ -14,7 +14,7 @@ func (t *Table) Reference() string {
 		"Options may be written with one dash or two. In long names, upper and lower case mean the same, and so do `-` and `_`. A value is the next word or\n" +
 		"follows `=`. Each long option may also be given as a variable `MPIEXEC_NAME`, or in the file\n" +
 		"`~/.config/mpiexec/config`; other variables that mean the same are listed. An option\n" +
-		"that belongs to one app context (the part between two `:`) has a form `-gNAME` for all app contexts without their own: `-gwdir DIR`, `-gn N`.\n")
+		"that belongs to one app context (the part between two `:`) has a form `-gNAME` for all app contexts that do not set it: `-gwdir DIR`, `-gn N`.\n")
 	under := t.byTopic()
 	for _, topic := range t.topics {
 		fmt.Fprintf(&b, "\n## %s\n", topic)

@@ -179,7 +179,7 @@ func (o *Output) UnmarshalText(text []byte) error {
 				return fmt.Errorf("%q needs a name; write %s=NAME", word, name)
 			}
 		} else if value != "" {
-			return fmt.Errorf("%s does not accept a value, as in %q", name, word)
+			return fmt.Errorf("%q: %s does not accept a value", word, name)
 		}
 		if err := o.parseQualifier(qualifiers); err != nil {
 			return err
