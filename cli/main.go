@@ -211,8 +211,10 @@ func checkQueries(line option.Line) error {
 		return &usererr.Error{Text: "--cluster-state and --save-cluster-state accept only one app context", Remedy: "run mpiexec once for each app context"}
 	case j.JSON != "" && j.Plan && !j.DryRun:
 		return &usererr.Error{Text: "--json is not needed with --plan, which always writes JSON", Remedy: "leave out --json"}
-	case j.Outputs().JSON && (j.JSON == "" || !startsRanks(line)):
-		return &usererr.Error{Text: "--output json requires --json and a job that runs", Remedy: "add --json, or leave out --output json"}
+	case j.Outputs().JSON && !startsRanks(line):
+		return &usererr.Error{Text: "--output json cannot be used in a command that starts no ranks", Remedy: "leave out --output json"}
+	case j.Outputs().JSON && j.JSON == "":
+		return &usererr.Error{Text: "--output json requires --json", Remedy: "add --json, or leave out --output json"}
 	case printsTopologyOnly(line) && isOnLine(line, "json"):
 		return &usererr.Error{Text: "--display topo cannot print JSON", Remedy: "leave out --json"}
 	}

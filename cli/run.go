@@ -358,7 +358,7 @@ func (c *invocation) printRemarks() {
 		c.env.Log.Info().Msgf("-N %s sets the number of ranks on each host (as in Open MPI), not the number of nodes (as in srun)", g.Value)
 	}
 	if rm := c.req.RM; rm != nil && rm.Integration == job.LooseIntegration {
-		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", foldRemoteNodes(c.req.Nodes), batch.Title(rm.Name), rm.Starter)
+		c.env.Log.Info().Msgf("%s does not see the ranks on %s, because %s started them", batch.Title(rm.Name), foldRemoteNodes(c.req.Nodes), rm.Starter)
 	}
 	if most := c.starter.MaxGrace; most > 0 && c.req.TimeLimits.Grace == most {
 		c.env.Log.Info().Msgf("ranks get SIGKILL %v after SIGTERM, because %s would kill them 3 s later", most, batch.Title(c.req.RM.Name))

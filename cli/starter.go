@@ -77,7 +77,7 @@ func (c *invocation) findStarter() error {
 // the manual of the program.
 func (c *invocation) logUntried(program string, s *batch.System) {
 	if s.Untried {
-		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but it was never tested with this batch system", program, s.Title)
+		c.env.Log.Info().Msgf("mpiexec calls %s as the manuals of %s describe, but mpiexec was never tested with this batch system", program, s.Title)
 	}
 }
 
@@ -325,6 +325,6 @@ func (c *invocation) reportLooseHosts(p job.Plan) {
 		}
 	}
 	if remote > 0 {
-		c.env.Log.Info().Msgf("ranks on %s are not visible to %s (started by %s)", text.Count(remote, "host"), batch.Title(rm.Name), rm.Starter)
+		c.env.Log.Info().Msgf("%s does not see the ranks on %s, because %s started them", batch.Title(rm.Name), text.Count(remote, "host"), rm.Starter)
 	}
 }

@@ -42,7 +42,7 @@ func (c *Settings) readClass(in Input) error {
 	}
 	refusal := &Error{Code: "bad-class", Source: source, Token: name, Problem: "is not a class of the cluster file"}
 	if i >= 0 {
-		refusal.Problem = "is a class that you may not use"
+		refusal.Problem = "is a class that you are not allowed to use"
 	}
 	for _, class := range in.Rules.Classes {
 		refusal.Allowed = append(refusal.Allowed, class.Name)

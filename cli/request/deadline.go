@@ -28,9 +28,9 @@ func (w Inputs) setDeadline(req *job.Request, line option.Line) error {
 	ends := req.RM != nil && !req.RM.End.IsZero()
 	switch _, limited := req.ResourceLimits[limits.WallTime]; {
 	case req.TimeLimits.Margin > 0 && req.RM == nil:
-		return line.BatchOptionError("margin", &usererr.Error{Text: "--batch-option margin=TIME works only in a job of a batch system", Remedy: "use -timeout, or leave out margin=TIME"})
+		return line.BatchOptionError("margin", &usererr.Error{Text: "--batch-option margin=TIME works only in a job of a batch system", Remedy: "use -timeout instead of margin=TIME"})
 	case req.TimeLimits.Margin > 0 && !ends:
-		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=TIME: mpiexec does not know when %s ends", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "set a time limit with -timeout"})
+		return line.BatchOptionError("margin", &usererr.Error{Text: fmt.Sprintf("--batch-option margin=TIME: mpiexec does not know when %s ends", batch.JobName(req.RM.Name, req.RM.Job)), Remedy: "use -timeout instead of margin=TIME"})
 	case !ends && !limited && req.TimeLimits.Run == 0 && req.TimeLimits.Warn.Signal == 0:
 		return &usererr.Error{Text: w.NeedsEnd + ": mpiexec does not know when this job has to end", Remedy: "set a time limit with -timeout"}
 	case !ends && !limited && req.TimeLimits.Run == 0:

@@ -41,7 +41,7 @@ func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	if len(names) > 1 {
 		text = fmt.Sprintf("%s are not hosts of %s", hostlist.FoldBrief(names), owner)
 	}
-	return &usererr.Error{Text: text, Remedy: "give only hosts of the job, or allow other hosts with --allow-outside"}
+	return &usererr.Error{Text: text, Remedy: "give only hosts of the batch job, or allow other hosts with --allow-outside"}
 }
 
 // nodesOutsideJob returns the nodes that the batch job does not contain under any of their names. It ignores

@@ -80,7 +80,7 @@ func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) (
 		file = "-host"
 	}
 	if err == nil && len(all) == 0 {
-		err = &usererr.Error{Text: "--map-by seq needs a list that has the host of each rank", Remedy: "write seq:file=FILE, or give hosts with -hostfile"}
+		err = &usererr.Error{Text: "--map-by seq needs a list of hosts, one for each rank", Remedy: "write seq:file=FILE, or give hosts with -hostfile"}
 	}
 	all = slices.DeleteFunc(all, func(e hostlist.Entry) bool { return e.Exclude })
 	return all, file, err
@@ -96,7 +96,7 @@ func (p rankPlacement) checkConflicts(line option.Line) error {
 	}
 	for _, s := range line.Apps {
 		if g, given := s.Origin("soft"); given {
-			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which sets the number of ranks", g, p.option), Remedy: "use -n"}
+			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which sets the number of ranks", g, p.option), Remedy: "use -n instead of -soft"}
 		}
 		if g, given := s.Origin("tpp"); given && p.lines != nil {
 			return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s, which sets the CPUs of each rank", g.Spelled, p.option), Remedy: "use only one of them"}

@@ -190,7 +190,7 @@ func (w Inputs) jobClass(j option.JobOptions) (config.Class, error) {
 		}
 	}
 	if found {
-		refusal.Problem = "is a class that you may not use"
+		refusal.Problem = "is a class that you are not allowed to use"
 	}
 	return config.Class{}, refusal
 }

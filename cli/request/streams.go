@@ -37,7 +37,7 @@ func (w Inputs) streamsRequest(j option.JobOptions) (s job.Streams, err error) {
 func checkLineOptions(s job.Streams) error {
 	switch {
 	case s.Collapse && s.Raw:
-		return &usererr.Error{Text: "--collapse cannot be used with --unbuffered: it compares whole lines", Remedy: "use only one of them"}
+		return &usererr.Error{Text: "--collapse cannot be used with --unbuffered, because --collapse compares whole lines", Remedy: "use only one of them"}
 	case s.Collapse && s.Out.Label+s.Err.Label != "" && s.Out.Label != labelPatterns["rank"]:
 		return &usererr.Error{Text: "--collapse prints its own labels, such as [0-3,7]", Remedy: "leave out options that set other labels"}
 	}

@@ -103,7 +103,7 @@ func TestStartersNeverTried(t *testing.T) {
 			job := newFakeJob(t, b, s)
 			program, env := s.Starter.Program, job.env
 			res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", s.Name, "hostname"}}).wait(t)
-			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+program+" (tight)") || strings.Contains(res.err, "but it was never tested with this batch system") != s.Untried {
+			if res.code != 0 || countEqualLines(res.out) != "n1:2 n2:1" || !strings.Contains(res.err, "starter "+program+" (tight)") || strings.Contains(res.err, "but mpiexec was never tested with this batch system") != s.Untried {
 				t.Fatalf("exit %d: %s%s", res.code, res.out, res.err)
 			}
 			calls, _ := os.ReadFile(filepath.Join(job.dir, "calls"))
@@ -159,7 +159,7 @@ func checkFallback(t *testing.T, b *testCluster) {
 	res := b.startMpiexec(t, mpiexecCall{env: env, args: []string{"-v", "-launcher", "lsf", "--batch-option", "fallback=ssh", "--report", report, "hostname"}}).wait(t)
 	for text, want := range map[string]int{
 		"mpiexec: warning: blaunch failed on n2 (n2 is drained). mpiexec uses ssh for all hosts, so LSF will not account for their ranks\n": 1,
-		"ranks on 2 hosts are not visible to LSF (started by ssh)\n":                                                                        1,
+		"LSF does not see the ranks on 2 hosts, because ssh started them\n":                                                                 1,
 	} {
 		if n := strings.Count(res.err, text); n != want {
 			t.Errorf("%d times %q in\n%s", n, text, res.err)

@@ -97,7 +97,7 @@ func TestUsageOfALooseJob(t *testing.T) {
 	const burn = `until read -r _ _ _ _ _ _ _ _ _ _ _ _ _ user system _ <"/proc/$$/stat"; [ $((user + system)) -ge 100 ]; do :; done`
 	r := b.startMpiexec(t, mpiexecCall{args: []string{"-v", "--no-pin", "-launcher", "ssh", "--usage=lines", "sh", "-c", burn},
 		env: []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n[1-3]", "SLURM_TASKS_PER_NODE=2(x3)", "SLURM_NTASKS=6"}}).wait(t)
-	if r.code != 0 || !strings.Contains(r.err, "ranks on 3 hosts are not visible to Slurm (started by ssh)\n") {
+	if r.code != 0 || !strings.Contains(r.err, "Slurm does not see the ranks on 3 hosts, because ssh started them\n") {
 		t.Errorf("exit %d, %s", r.code, r.err)
 	}
 	_, cput, _ := strings.Cut(r.err, "resources_used.cput = ")
