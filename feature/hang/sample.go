@@ -45,13 +45,18 @@ func readSample(ranks []watchedRank) machine.Sample {
 		if r.pid == 0 {
 			continue
 		}
-		one := machine.RankSample{Wakeup: wakeups(tree.ActiveChild(r.pid))}
+		var one machine.RankSample
+		active := tree.ActiveChild(r.pid)
 		for _, p := range append([]proc.Info{{PID: r.pid}}, tree.Descendants(r.pid)...) {
 			one.CPU += cpuTime(p.PID)
 			add(uint64(p.PID))
 			add(ioBytes(p.PID)...)
 			s.User = s.User || waitsForUser(p.PID)
-			one.Sleeps = one.Sleeps || sleepsForATime(p.PID, r.slept)
+			wakeup, sleeps := activity(p.PID, r.slept)
+			if p.PID == active {
+				one.Wakeup = wakeup
+			}
+			one.Sleeps = one.Sleeps || sleeps
 		}
 		s.Ranks[r.number] = one
 	}
@@ -70,9 +75,49 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// wakeups returns how often the first thread of a process has gone to sleep in the kernel.
-func wakeups(pid int) (n uint64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, pid))
+// maxThreads is how many threads of a process activity looks at.
+const maxThreads = 1024
+
+// longPoll is the shortest time limit of poll(2) that means "until an event comes". Open MPI's threads wait for an hour.
+const longPoll = 10 * time.Minute
+
+// activity returns how often the threads that decide whether a process continues have gone to sleep in the kernel, and
+// whether one of them sleeps for a limited time. The main thread is always one of them. If it waits for another thread,
+// the other threads are included too, except those that wait in an event loop, as threads of MPI libraries do.
+func activity(pid int, slept bool) (wakeup uint64, sleeps bool) {
+	wakeup = wakeups(pid, pid)
+	number, arguments := systemCall(pid, pid)
+	if _, limited := limitOf(number, arguments); number != unix.SYS_FUTEX || limited {
+		return wakeup, sleepsForATime(pid, slept)
+	}
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return wakeup, false
+	}
+	defer dir.Close()
+	names, _ := dir.Readdirnames(maxThreads)
+	for _, name := range names {
+		thread, err := strconv.Atoi(name)
+		if err != nil || thread == pid {
+			continue
+		}
+		number, arguments := systemCall(pid, thread)
+		limit, limited := limitOf(number, arguments)
+		switch at := timeArguments[number]; {
+		case at.epoll:
+		case at.poll:
+			sleeps = sleeps || 0 < limit && limit < longPoll
+		default:
+			wakeup += wakeups(pid, thread)
+			sleeps = sleeps || limited
+		}
+	}
+	return wakeup, sleeps
+}
+
+// wakeups returns how often a thread of a process has gone to sleep in the kernel.
+func wakeups(pid, thread int) (n uint64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, thread))
 	_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
 	line, _, _ := strings.Cut(rest, "\n")
 	n, _ = strconv.ParseUint(strings.TrimSpace(line), 10, 64)
@@ -94,68 +139,82 @@ func ioBytes(pid int) (counters []uint64) {
 	return counters
 }
 
-// waitsForUser reports whether the first thread of a process waits for its standard input, or for a reader of its output.
+// waitsForUser reports whether the main thread of a process waits for its standard input, or for a reader of its output. A
+// file is neither: a process that waits for one waits for a disk.
 func waitsForUser(pid int) bool {
-	number, arguments := systemCall(pid)
+	number, arguments := systemCall(pid, pid)
+	fd := arguments[0]
 	switch number {
 	case unix.SYS_READ, unix.SYS_READV:
-		return arguments[0] == 0
+		return fd == 0 && !isFile(pid, fd)
 	case unix.SYS_WRITE, unix.SYS_WRITEV:
-		return arguments[0] == 1 || arguments[0] == 2
+		return (fd == 1 || fd == 2) && !isFile(pid, fd)
 	}
 	return false
 }
 
-// sleepsForATime reports whether the first thread of a process waits in a system call with a time limit. If a tracer
+// isFile reports whether a file descriptor of a process is open for a file outside of /dev. It does not access the file, because
+// its file system may hang.
+func isFile(pid int, fd uint64) bool {
+	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
+	return strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "/dev/")
+}
+
+// sleepsForATime reports whether the main thread of a process waits in a system call with a time limit. If a tracer
 // has stopped the thread meanwhile, the kernel shows restart_syscall(2) instead of the call. For this case, slept is
 // the previous result of sleepsForATime.
 func sleepsForATime(pid int, slept bool) bool {
-	number, arguments := systemCall(pid)
-	if number < 0 {
-		return false
-	}
-	if number == unix.SYS_RESTART_SYSCALL { // of calls without a time, only those of poll are restarted in this way
+	number, arguments := systemCall(pid, pid)
+	if number == unix.SYS_RESTART_SYSCALL { // of calls without a time limit, only those of poll are restarted in this way
 		return slept || !strings.Contains(proc.WaitChannel(pid), "poll")
 	}
-	at, sets := timeArguments[number]
-	switch {
-	case !sets:
-		return false
-	case at.milliseconds:
-		return int32(arguments[at.argument]) > 0
-	}
-	return arguments[at.argument] != 0
+	_, limited := limitOf(number, arguments)
+	return limited
 }
 
 // A timeArgument says which argument of a system call limits how long the call waits.
 type timeArgument struct {
-	argument     int  // from 0; if it is 0, the call waits without a limit
-	milliseconds bool // it is a number of milliseconds. If it is 0 or less, the call does not wait, or waits without a limit
+	argument     int  // counted from 0
+	milliseconds bool // the argument is a number of milliseconds; otherwise it is a pointer, which is 0 if there is no limit
+	poll, epoll  bool // event loops wait in this call
 }
 
 // timeArguments lists the system calls that can wait for a limited time, by number.
 var timeArguments = map[int]timeArgument{
-	unix.SYS_NANOSLEEP:       {0, false},
-	unix.SYS_CLOCK_NANOSLEEP: {2, false},
-	unix.SYS_PPOLL:           {2, false},
-	unix.SYS_PSELECT6:        {4, false},
-	unix.SYS_EPOLL_PWAIT:     {3, true},
-	unix.SYS_EPOLL_PWAIT2:    {3, false},
-	unix.SYS_FUTEX:           {3, false},
+	unix.SYS_NANOSLEEP:       {argument: 0},
+	unix.SYS_CLOCK_NANOSLEEP: {argument: 2},
+	unix.SYS_PSELECT6:        {argument: 4},
+	unix.SYS_FUTEX:           {argument: 3},
+	unix.SYS_PPOLL:           {argument: 2, poll: true},
+	unix.SYS_EPOLL_PWAIT:     {argument: 3, milliseconds: true, epoll: true},
+	unix.SYS_EPOLL_PWAIT2:    {argument: 3, epoll: true},
 }
 
 func init() {
 	if runtime.GOARCH == "amd64" { // package unix does not have these for arm64
-		timeArguments[7] = timeArgument{2, true}   // poll
-		timeArguments[23] = timeArgument{4, false} // select
-		timeArguments[232] = timeArgument{3, true} // epoll_wait
+		timeArguments[7] = timeArgument{argument: 2, milliseconds: true, poll: true}    // poll
+		timeArguments[23] = timeArgument{argument: 4}                                   // select
+		timeArguments[232] = timeArgument{argument: 3, milliseconds: true, epoll: true} // epoll_wait
 	}
 }
 
-// systemCall returns the number of the system call in which the first thread of a process waits, and its arguments.
-// The number is -1 if the thread runs, or the kernel does not show it.
-func systemCall(pid int) (number int, arguments [6]uint64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+// limitOf reports whether a system call waits for a limited time. limit is that time, or 0 if it is not known.
+func limitOf(number int, arguments [6]uint64) (limit time.Duration, limited bool) {
+	at, is := timeArguments[number]
+	switch {
+	case !is:
+		return 0, false
+	case at.milliseconds:
+		limit = time.Duration(int32(arguments[at.argument])) * time.Millisecond
+		return limit, limit > 0
+	}
+	return 0, arguments[at.argument] != 0
+}
+
+// systemCall returns the number of the system call in which a thread of a process waits, and its arguments. The number is
+// -1 if the thread runs, or the kernel does not show it.
+func systemCall(pid, thread int) (number int, arguments [6]uint64) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, thread))
 	fields := strings.Fields(string(text))
 	if len(fields) < 1+len(arguments) {
 		return -1, arguments

@@ -74,7 +74,7 @@ func TestSleepsForATime(t *testing.T) {
 		pid := child.Process.Pid
 		waits := func(slept bool) bool {
 			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-				if number, _ := systemCall(pid); number >= 0 && number != unix.SYS_WRITE && sleepsForATime(pid, slept) == want {
+				if number, _ := systemCall(pid, pid); number >= 0 && number != unix.SYS_WRITE && sleepsForATime(pid, slept) == want {
 					return true
 				}
 			}
@@ -91,6 +91,87 @@ func TestSleepsForATime(t *testing.T) {
 		input.Close()
 		child.Process.Kill()
 		child.Wait()
+	}
+}
+
+// A process whose main thread waits for another thread continues if that thread sleeps for a limited time, or wakes up now and
+// then. Threads that wait in an event loop do not count, because MPI libraries have such threads.
+func TestThreadsThatAreWaitedFor(t *testing.T) {
+	const python = "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("needs " + python)
+	}
+	const join = "; t = threading.Thread(target=work); t.start(); os.write(1, b'ready'); t.join()"
+	for _, test := range []struct {
+		code          string
+		sleeps, wakes bool
+	}{
+		{"work = lambda: time.sleep(1000)" + join, true, true},
+		{"work = lambda: threading.Event().wait(1000)" + join, true, true},
+		{"work = lambda: select.select([fd], [], [], 1000)" + join, true, true},
+		{"p = select.poll(); work = lambda: p.poll(60000)" + join, true, false},
+		{"p = select.poll(); work = lambda: p.poll(3600000)" + join, false, false},
+		{"work = lambda: select.epoll().poll(60)" + join, false, false},
+		{"work = lambda: [os.read(fd, 1) for _ in range(1000)]" + join, false, true},
+		{"threading.Thread(target=lambda: time.sleep(1000)).start(); os.write(1, b'ready'); os.read(fd, 1)", false, false}, // not waited for
+	} {
+		child := exec.Command(python, "-c", "import os, select, threading, time; fd = 0; "+test.code)
+		input, err1 := child.StdinPipe()
+		output, err2 := child.StdoutPipe()
+		if err := cmp.Or(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+		io.ReadFull(output, make([]byte, len("ready")))
+		pid := child.Process.Pid
+		within := func(is func() bool) bool {
+			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
+				if is() {
+					return true
+				}
+			}
+			return false
+		}
+		if !within(func() bool {
+			number, _ := systemCall(pid, pid)
+			_, sleeps := activity(pid, false)
+			return number >= 0 && number != unix.SYS_WRITE && sleeps == test.sleeps
+		}) {
+			t.Errorf("%s: want %v", test.code, test.sleeps)
+		}
+		main := wakeups(pid, pid)
+		if all, _ := activity(pid, false); (all > main) != test.wakes {
+			t.Errorf("%s: %d of %d times another thread has gone to sleep", test.code, all-main, all)
+		}
+		if before, _ := activity(pid, false); test.wakes && !test.sleeps {
+			input.Write([]byte("x"))
+			if !within(func() bool { now, _ := activity(pid, false); return now > before }) {
+				t.Errorf("%s: a thread that has received a byte does not count", test.code)
+			}
+		}
+		input.Close()
+		child.Process.Kill()
+		child.Wait()
+	}
+}
+
+// A process that waits for a file waits for a disk, not for a person.
+func TestFilesAreNotTheUser(t *testing.T) {
+	own, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	if pid := os.Getpid(); !isFile(pid, uint64(own.Fd())) || isFile(pid, uint64(r.Fd())) {
+		t.Error("a file and a pipe are not told apart")
 	}
 }
 

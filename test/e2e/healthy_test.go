@@ -62,6 +62,10 @@ func TestHealthyRunsWithoutAlarm(t *testing.T) {
 func healthyPrograms(t *testing.T, dir string) [][]string {
 	t.Helper()
 	commands := [][]string{{"sleep", "5"}, {"sh", "-c", "sleep 5; true"}, {"sh", "-c", "x=$(sleep 5); true"}, {"sh", "-c", "sleep 5 & wait"}, {"sh", "-c", "timeout 5 sh -c 'while :; do :; done'; true"}}
+	const thread = "import threading, time; t = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()"
+	if python, err := exec.LookPath("python3"); err == nil {
+		commands = append(commands, []string{python, "-c", thread})
+	}
 	for _, library := range []string{"mpich", "openmpi"} {
 		compiler, err := exec.LookPath("mpicc." + library)
 		if err != nil {
@@ -72,7 +76,7 @@ func healthyPrograms(t *testing.T, dir string) [][]string {
 		if text, err := exec.Command(compiler, "-O2", "-pthread", "-o", program, filepath.Join(repoRoot, "testdata/mpi/healthy.c")).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		for _, how := range []string{"serial", "sleeps", "polls", "spins", "bcast", "steps", "pings", "equals", "threads", "master"} {
+		for _, how := range []string{"serial", "sleeps", "polls", "spins", "bcast", "steps", "pings", "equals", "threads", "joins", "master"} {
 			commands = append(commands, []string{program, how, "5"})
 		}
 	}

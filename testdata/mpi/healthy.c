@@ -93,6 +93,14 @@ static void threads(void) {
 	pthread_join(thread, NULL);
 }
 
+/* Rank 0 waits for one of its threads, which sleeps, and the others wait for rank 0. */
+static void *sleep_to_the_end(void *unused) { sleeps(); return unused; }
+static void joins(void) {
+	pthread_t thread;
+	pthread_create(&thread, NULL, sleep_to_the_end, NULL);
+	pthread_join(thread, NULL);
+}
+
 /* Rank 0 hands out work of different lengths. It polls for answers, and sleeps in between. */
 static void master(void) {
 	int work = 1, there;
@@ -117,7 +125,7 @@ static void master(void) {
 
 int main(int argc, char **argv) {
 	struct { const char *how; void (*run)(void); } all[] = {{"serial", serial}, {"sleeps", sleeps}, {"polls", polls}, {"spins", spins}, {"bcast", all_agree},
-		{"steps", steps}, {"pings", pings}, {"equals", equals}, {"threads", threads}, {"master", master}};
+		{"steps", steps}, {"pings", pings}, {"equals", equals}, {"threads", threads}, {"joins", joins}, {"master", master}};
 	int provided, threaded = !strcmp(argv[1], "threads");
 	MPI_Init_thread(&argc, &argv, threaded ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
