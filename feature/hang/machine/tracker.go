@@ -46,7 +46,7 @@ type Tracker struct {
 
 	changed  time.Time // when something changed last
 	last     Sample
-	earlier  []Sample  // since something changed, and since the last reading of stacks was over; oldest first
+	earlier  []Sample  // since something changed, and since the last reading of stacks was over; oldest first; at most maxEarlier
 	reading  time.Time // when a reading of stacks began last
 	before   Report    // the report at that time; zero if there was none, or something has changed since
 	reported bool      // the last report says that nothing has changed
@@ -54,6 +54,17 @@ type Tracker struct {
 
 // awakeShare is the fraction of one CPU's time that a rank must use to be listed in Report.Awake.
 const awakeShare = 0.01
+
+// maxEarlier is how many samples a Tracker keeps. A job can be quiet for days.
+const maxEarlier = 64
+
+// everySecond returns every second sample, including the first one.
+func everySecond(samples []Sample) (kept []Sample) {
+	for i := 0; i < len(samples); i += 2 {
+		kept = append(kept, samples[i])
+	}
+	return kept
+}
 
 // Add adds a sample. reading is true if mpiexec has requested the sample, to read the stacks of ranks after it. send is
 // true if r must be sent to mpiexec. next is the time until the next sample.
@@ -73,6 +84,9 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 		t.earlier, t.reading, t.before = nil, s.At, r
 	case t.reading.IsZero() || s.At.Sub(t.reading) > min(t.After/4, 5*time.Second):
 		t.earlier = append(t.earlier, s)
+		if len(t.earlier) > maxEarlier {
+			t.earlier = everySecond(t.earlier)
+		}
 	}
 	if quiet < begin {
 		send, t.reported = t.reported, false

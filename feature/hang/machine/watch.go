@@ -153,7 +153,7 @@ func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 	since, stays := w.quietSince()
 	if !stays || since != w.since {
 		w.round = 0
-		return Verdict{Why: "a rank has made progress in the meantime"}
+		return Verdict{Quiet: now.Sub(w.since), Why: "a rank has made progress in the meantime"}
 	}
 	quiet := now.Sub(since)
 	if why := w.goesOn(r); why != "" {
@@ -193,8 +193,10 @@ func (w *Watch) goesOn(r Reading) string {
 			return fmt.Sprintf("a debugger traces rank %d", g.Ranks[0])
 		case outside && g.State == job.StackRuns:
 			return fmt.Sprintf("rank %d computes", g.Ranks[0])
-		case outside && w.round == 0 && containsAny(awake, g.Ranks):
-			return fmt.Sprintf("rank %d is sometimes awake, or sleeps for a limited time", g.Ranks[0])
+		case outside && w.round == 0:
+			if at := slices.IndexFunc(g.Ranks, func(rank int) bool { return slices.Contains(awake, rank) }); at >= 0 {
+				return fmt.Sprintf("rank %d is sometimes awake, or sleeps for a limited time", g.Ranks[at])
+			}
 		}
 	}
 	slices.Sort(seen)
@@ -207,8 +209,4 @@ func (w *Watch) goesOn(r Reading) string {
 		return fmt.Sprintf("rank %d has left the call in which it waited", r.Moved[0])
 	}
 	return ""
-}
-
-func containsAny(list, ranks []int) bool {
-	return slices.ContainsFunc(ranks, func(rank int) bool { return slices.Contains(list, rank) })
 }

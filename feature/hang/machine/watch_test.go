@@ -3,6 +3,7 @@ package machine
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -154,8 +155,8 @@ func TestChangeDuringAReading(t *testing.T) {
 		t.Error("two readings at a time")
 	}
 	s.AddReport(0, Report{}, at(60))
-	if v := s.AddReading(s.reading, at(61)); v.Why == "" || s.round != 0 {
-		t.Error("a reading counts although something has changed")
+	if v := s.AddReading(s.reading, at(61)); v.Why == "" || v.Quiet != 61*time.Second || s.round != 0 {
+		t.Errorf("a reading counts although something has changed: %+v", v)
 	}
 }
 
@@ -211,6 +212,38 @@ func TestTrackerAfterReading(t *testing.T) {
 		if got := awake(step.now, step.wakeup, step.reading); got != step.awake {
 			t.Errorf("at %v: %d ranks are awake, want %d", step.now, got, step.awake)
 		}
+	}
+}
+
+// A job that is quiet for days takes no more memory, and a rank that was awake an hour ago does not count for ever.
+func TestTrackerForDays(t *testing.T) {
+	tracker := Tracker{After: time.Minute}
+	cpu, awake := time.Duration(0), 0
+	for now := 0.0; now < 7*24*3600; {
+		if now < 3600 {
+			cpu += time.Minute
+		}
+		r, _, next := tracker.Add(Sample{At: at(now), Ranks: map[int]RankSample{3: {CPU: cpu}}}, false)
+		awake = len(r.Awake)
+		if now > 60 && now < 3600 && awake != 1 {
+			t.Fatalf("at %v: rank 3 is not awake", now)
+		}
+		now += next.Seconds()
+	}
+	if awake != 0 || len(tracker.earlier) > maxEarlier {
+		t.Errorf("after a week: %d ranks are awake, %d samples are kept", awake, len(tracker.earlier))
+	}
+}
+
+// The rank that is named is the one that is awake, not another rank in the same call.
+func TestNamesTheRankThatIsAwake(t *testing.T) {
+	s := newStory(t, false)
+	s.quiet(54, 1)
+	s.reading.Groups = []job.StackGroup{{Ranks: []int{0, 1}, Threads: 2, State: job.StackSleeps}}
+	s.reading.Calls = []string{""}
+	s.NextReading(at(54))
+	if v := s.AddReading(s.reading, at(54)); !strings.Contains(v.Why, "rank 1 ") {
+		t.Errorf("%q", v.Why)
 	}
 }
 
