@@ -3,6 +3,7 @@ package hang
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	"remshell/feature/hang/machine"
@@ -76,18 +77,15 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 	}
 	line, fault := headline(v.Quiet, s), finalizeFault(s, len(j.Nodes), w.fault)
 	w.record(job.StackRecord{Time: now, Why: job.StacksOfHang, Quiet: v.Quiet, Summary: line, Likely: s.Likely, Fault: fault.Code, Report: s.Report})
-	report := "mpiexec: " + line + "\n" + s.Text + advice(fault)
-	if !w.ends {
-		report += "  all calls: mpijob status " + string(j.Plan.Job) + " --stacks\n"
+	if w.ends { // the cause of the job's end repeats the first line and the guess
+		fmt.Fprint(j.Env.Err, "mpiexec: what each rank waits for:\n"+strings.Replace(s.Text, "  likely: "+s.Likely+"\n", "", 1)+advice(fault))
+		if s.Likely != "" {
+			line += "; " + s.Likely
+		}
+		return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
 	}
-	fmt.Fprint(j.Env.Err, report)
-	if !w.ends {
-		return nil
-	}
-	if s.Likely != "" {
-		line += "; " + s.Likely
-	}
-	return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
+	fmt.Fprint(j.Env.Err, "mpiexec: "+line+"\n"+s.Text+advice(fault)+"  all calls: mpijob status "+string(j.Plan.Job)+" --stacks\n")
+	return nil
 }
 
 // record writes r as an event, and keeps it for --report.

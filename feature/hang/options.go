@@ -1,6 +1,7 @@
 package hang
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,8 +12,8 @@ import (
 
 // Options are the command-line options of this feature: --hang and --hang-action.
 type Options struct {
-	Hang       *option.Seconds `name:"--hang" after:"timeout" takes:"attached" arg:"TIME" implied:"60" least:"0" topic:"" under:"Life cycle" help:"report if no rank makes progress for TIME (60); 0: never"`
-	HangAction string          `name:"--hang-action" after:"timeout" arg:"WHAT" words:"report,end" topic:"" under:"Life cycle" help:"what to do if the job hangs (--hang): report, end"`
+	Hang       *Interval `name:"--hang" after:"timeout" takes:"attached" arg:"TIME" implied:"60" least:"0" topic:"" under:"Life cycle" help:"report if no rank makes progress for TIME (60); 0: never"`
+	HangAction string    `name:"--hang-action" after:"timeout" arg:"WHAT" words:"report,end" topic:"" under:"Life cycle" help:"what to do if the job hangs (--hang): report, end"`
 }
 
 const texts = `
@@ -27,6 +28,22 @@ const texts = `
 --hang-action
   report: mpiexec only prints the report of --hang. end: mpiexec prints the report, ends the job and exits with 124.
 `
+
+// An Interval is a time that --hang accepts: 0, or one second or more.
+type Interval time.Duration
+
+// UnmarshalText parses a time as option.Seconds does.
+func (i *Interval) UnmarshalText(text []byte) error {
+	var s option.Seconds
+	if err := s.UnmarshalText(text); err != nil {
+		return err
+	}
+	if d := s.Duration(); d > 0 && d < time.Second {
+		return fmt.Errorf("%q is too short; write 0, or at least 1 second", text)
+	}
+	*i = Interval(s)
+	return nil
+}
 
 // defaultTime is the time that --hang without a value means.
 const defaultTime = time.Minute
@@ -49,7 +66,7 @@ func init() {
 func watchingFor(o Options, seen bool) *Watching {
 	w := &Watching{After: defaultTime, Plain: o.Hang != nil, Ends: o.HangAction == "end"}
 	if o.Hang != nil {
-		w.After = o.Hang.Duration()
+		w.After = time.Duration(*o.Hang)
 	}
 	if w.After == 0 || o.Hang == nil && o.HangAction == "" && !seen {
 		return nil

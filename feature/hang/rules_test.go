@@ -68,6 +68,16 @@ func TestWatchingFor(t *testing.T) {
 	}
 }
 
+// A time shorter than a second is refused: stacks would be read all the time.
+func TestShortTimes(t *testing.T) {
+	for value, wrong := range map[string]string{"0": "", "0.0": "", "1": "", "1.5": "", "0.999": `"0.999" is too short; write 0, or at least 1 second`, "10ms": `"10ms" is too short`, "x": `"x" is not a time`} {
+		_, err := option.Mpiexec(func(string) int { return 1 }).Parse([]string{"--hang=" + value, "a"}, option.Sources{})
+		if (err == nil) != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
+			t.Errorf("--hang=%s: %v, want %q", value, err, wrong)
+		}
+	}
+}
+
 // If all ranks are in MPI_Finalize on several nodes, a fault of their library is named with what to do.
 func TestFinalizeFault(t *testing.T) {
 	for _, test := range []struct {
@@ -110,6 +120,9 @@ func TestHeadline(t *testing.T) {
 		{16 * time.Minute, []job.StackGroup{group("stopped", 0, 1), group("runs", 3)}, []string{"MPI_Send", "MPI_Send"}, "no progress for 16 min: 1 of 3 ranks waits in MPI_Send"},
 		{time.Minute, []job.StackGroup{group("runs", 0, 1), group("sleeps", 2)}, []string{"MPI_Send", ""}, "no progress for 60 s: 2 of 3 ranks wait in MPI_Send"},
 		{time.Minute, []job.StackGroup{group("sleeps", 0, 1)}, []string{""}, "no progress for 60 s: all 2 ranks wait outside of MPI"},
+		{time.Minute, []job.StackGroup{group("sleeps", 0, 1), group("ended", 2), group("stopped", 3)}, []string{"", "", ""}, "no progress for 60 s: 2 of 4 ranks wait outside of MPI"},
+		{time.Minute, []job.StackGroup{group("sleeps", 0), group("ended", 1)}, []string{"MPI_Recv", "MPI_Finalize"}, "no progress for 60 s: 1 of 2 ranks waits in MPI_Recv"},
+		{time.Minute, []job.StackGroup{group("stopped", 0), group("ended", 1)}, []string{"", ""}, "no progress for 60 s: all ranks are stopped or have ended"},
 		{time.Minute, []job.StackGroup{group("sleeps", 0)}, []string{""}, "no progress for 60 s: the rank waits outside of MPI"},
 		{time.Minute, []job.StackGroup{group("sleeps", 0)}, []string{"MPI_Recv"}, "no progress for 60 s: the rank waits in MPI_Recv"},
 	} {

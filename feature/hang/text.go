@@ -13,32 +13,37 @@ import (
 // headline returns the first line of a report: for how long the job has made no progress, and what most ranks do.
 func headline(quiet time.Duration, s launch.StackSummary) string {
 	counts := make(map[string]int)
-	all, most := 0, ""
+	all, waiting, most := 0, 0, ""
 	for i, call := range s.Calls {
 		n := len(s.Report.Groups[i].Ranks)
 		all += n
-		if call == "" || s.Report.Groups[i].State == job.StackStopped {
+		if state := s.Report.Groups[i].State; state == job.StackStopped || state == job.StackEnded {
+			continue
+		}
+		waiting += n
+		if call == "" {
 			continue
 		}
 		if counts[call] += n; most == "" || counts[call] > counts[most] {
 			most = call
 		}
 	}
-	line := "no progress for " + quietText(quiet) + ": "
-	switch here := counts[most]; {
-	case most == "" && all == 1:
-		return line + "the rank waits outside of MPI"
-	case most == "":
-		return line + fmt.Sprintf("all %d ranks wait outside of MPI", all)
-	case all == 1:
-		return line + "the rank waits in " + most
-	case here == all:
-		return line + fmt.Sprintf("all %d ranks wait in %s", all, most)
-	case here == 1:
-		return line + fmt.Sprintf("1 of %s waits in %s", text.Count(all, "rank"), most)
-	default:
-		return line + fmt.Sprintf("%d of %s wait in %s", here, text.Count(all, "rank"), most)
+	n, where := waiting, "outside of MPI"
+	if most != "" {
+		n, where = counts[most], "in "+most
 	}
+	line := "no progress for " + quietText(quiet) + ": "
+	switch {
+	case waiting == 0:
+		return line + "all ranks are stopped or have ended"
+	case all == 1:
+		return line + "the rank waits " + where
+	case n == all:
+		return line + fmt.Sprintf("all %d ranks wait %s", all, where)
+	case n == 1:
+		return line + fmt.Sprintf("1 of %s waits %s", text.Count(all, "rank"), where)
+	}
+	return line + fmt.Sprintf("%d of %s wait %s", n, text.Count(all, "rank"), where)
 }
 
 // finalizeFault returns the known fault of the program's MPI library with the given code, if that explains why all ranks
