@@ -101,7 +101,7 @@ func (t *jobTrace) addGroup(g *launch.Group) {
 	l.start = l.rec.Begin(l.row, trace.Start)
 	l.start.Note(text.Count(g.Plan.Size, "rank") + " on " + text.Count(len(g.Nodes), "host"))
 	if !l.rankRows {
-		l.rec.Remark(fmt.Sprintf("only the first %d ranks have a row each; the other ranks share one row for each host", maxRankRows))
+		l.rec.Remark(fmt.Sprintf("the job has more than %d ranks, so the ranks of a host share one row", maxRankRows))
 	}
 	for i, n := range g.Nodes {
 		h := &hostTrace{unstarted: len(g.Plan.Nodes[i].Ranks), alive: len(g.Plan.Nodes[i].Ranks)}
