@@ -6,7 +6,7 @@ others waiting (--hang).
 	                                              |
 	                         nothing has changed: Unchanged
 	                                              v
-	mpiexec:  all nodes, for --hang --> TakeSample, the stacks of all ranks (launch.Stacks), four times
+	mpiexec:  all nodes unchanged for the --hang time --> TakeSample, the stacks of all ranks (launch.Stacks), four times
 	                                              |
 	                a rank goes on by itself <----+----> report, or end of the job (--hang-action)
 

@@ -46,8 +46,8 @@ func headline(quiet time.Duration, s launch.StackSummary) string {
 	return line + fmt.Sprintf("%d of %s wait %s", n, text.Count(all, "rank"), where)
 }
 
-// finalizeFault returns the known fault of the program's MPI library with the given code, if that explains why all ranks
-// are in MPI_Finalize. It returns the zero Fault otherwise.
+// finalizeFault returns the known fault of the program's MPI library with the given code, if this fault explains why
+// all ranks are in MPI_Finalize. It returns the zero Fault otherwise.
 func finalizeFault(s launch.StackSummary, nodes int, code string) mpifault.Fault {
 	fault, known := mpifault.ByCode(code)
 	if !known || nodes < 2 || len(s.Calls) == 0 {

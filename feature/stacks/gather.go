@@ -22,8 +22,8 @@ import (
 // A target is a process whose stacks have been requested.
 type target struct{ rank, pid int }
 
-// nameTime is how long before the deadline the tracing of processes stops. In the time that is left, functions and
-// lines get their names.
+// nameTime is how long before the deadline the tracing of processes stops. The remaining time is for finding the
+// names of functions and the line numbers.
 const nameTime = 2 * time.Second
 
 // A rawThread is a thread whose stack frames have addresses but no names yet.
@@ -50,8 +50,8 @@ type gathered struct {
 	slots  []slot              // of main threads that are in a call of MPI
 }
 
-// gatherStacks reads the stacks of processes, and joins equal stacks. A rank may hang because the file system that
-// contains its program hangs. In this case gatherStacks reads no files, and returns only what the kernel reports.
+// gatherStacks reads the stacks of processes, and joins equal stacks. If a file system hangs, so that the programs'
+// files cannot be read in time, gatherStacks returns only what the kernel reports.
 func gatherStacks(targets []target, deadline time.Time) gathered {
 	return inTime(time.Until(deadline)+hangTime, func() (g gathered) {
 		g.report, g.prints, g.slots = unwindAll(targets, deadline)
@@ -143,8 +143,8 @@ func inspectAll(targets []target, images *trace.Images) []inspected {
 // maxTracers is the maximum number of processes that are traced at a time.
 const maxTracers = 64
 
-// captureAll traces processes, at most maxTracers of them at a time. Several are traced at a time because the threads
-// of a busy host may stop late. It does not begin to trace a process after the deadline.
+// captureAll traces processes, at most maxTracers of them at a time. It does not begin to trace a process after the
+// deadline.
 func captureAll(processes []inspected, deadline time.Time) {
 	tokens := make(chan struct{}, maxTracers)
 	var tracers sync.WaitGroup

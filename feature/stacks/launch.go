@@ -107,9 +107,8 @@ func (s *gathering) Read(done func(launch.StackSummary)) {
 	s.begin(func(q *query) { q.readers = append(q.readers, done) })
 }
 
-// begin asks all nodes for the stacks of their ranks, or joins the query in progress. It calls join with that query, so
-// that join can register who gets the result. The stacks of all ranks are read in any case, because they are needed to
-// guess which ranks delay the others.
+// begin asks all nodes for the stacks of all ranks, or joins the query in progress. It calls join with the query, so
+// that join can register who gets the result.
 func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil
 	if !running {

@@ -1,7 +1,6 @@
 /*
-Package stacks is the feature of mpiexec that prints the stacks of all ranks as one tree. It does so when the time limit
-of -timeout is reached (--on-timeout stacks), or when a user asks for that while the job runs (mpijob status JOB
---stacks).
+Package stacks is the feature of mpiexec that prints the stacks of all ranks as one tree. It does so when the time
+limit of -timeout is reached (--on-timeout stacks), or when a user runs mpijob status JOB --stacks.
 
 	supervise.InspectRanks, request of a user --> GatherStacks --> all nodes --> StackGroups --> text, or reply
 	                                                                  |

@@ -11,9 +11,10 @@ import (
 	"remshell/stack/trace"
 )
 
-// A fingerprint shows whether a main thread has done anything since it was last read. If the thread is in an MPI call,
-// the fingerprint covers the messages of the process and the callers of MPI, but not the library itself, which may
-// poll. Otherwise it covers the whole stack.
+// A fingerprint shows whether a main thread has done anything since it was last read. If the thread is in an MPI
+// call, the fingerprint covers the messages of the process and the stack frames outside the MPI library. It leaves
+// out the frames of the library, which change while the library polls. In other threads, the fingerprint covers the
+// whole stack.
 type fingerprint struct {
 	inMPI   bool
 	hash    uint64

@@ -34,9 +34,9 @@ type nativeFrame struct {
 	evaluates   bool // evaluates frames of Python
 }
 
-// mergePython replaces the frames of the Python interpreter in native by calls, the Python functions that it
-// evaluates. It also removes frames without a name, except the innermost one. Both lists begin with the innermost
-// frame. If calls is empty, mergePython changes nothing.
+// mergePython replaces the frames of the Python interpreter in native by the Python functions in calls. It also
+// removes frames without a name, except the innermost one. Both lists begin with the innermost frame. If calls is
+// empty, mergePython changes nothing.
 func mergePython(native []nativeFrame, calls []pythonCall) (merged []job.StackFrame) {
 	evaluators, entries := 0, 0
 	for _, f := range native {

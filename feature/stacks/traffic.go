@@ -38,8 +38,8 @@ func trafficOf(pid int) uint64 {
 	return sum.Sum64()
 }
 
-// addSharedMemory adds the contents of pages that a process shares with others and has touched. It reads the first pages of
-// each mapping, because there MPI libraries count their messages.
+// addSharedMemory adds to sum the contents of pages that a process has touched and shares with other processes. It
+// reads the first pages of each mapping, because there MPI libraries count their messages.
 func addSharedMemory(sum *maphash.Hash, pid int) {
 	pagemap, err := os.Open(fmt.Sprintf("/proc/%d/pagemap", pid))
 	if err != nil {
@@ -66,8 +66,8 @@ func addSharedMemory(sum *maphash.Hash, pid int) {
 	}
 }
 
-// addTCP adds the numbers of bytes that the TCP connections of a process have sent and received. It adds nothing if the
-// kernel does not permit that (pidfd_getfd(2), Linux 5.6).
+// addTCP adds to sum the numbers of bytes that the TCP connections of a process have sent and received. It adds
+// nothing if the kernel does not permit that (pidfd_getfd(2), Linux 5.6).
 func addTCP(sum *maphash.Hash, pid int) {
 	process, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

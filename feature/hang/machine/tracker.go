@@ -66,8 +66,8 @@ func everySecond(samples []Sample) (kept []Sample) {
 	return kept
 }
 
-// Add adds a sample. reading is true if mpiexec has requested the sample, to read the stacks of ranks after it. send is
-// true if r must be sent to mpiexec. next is the time until the next sample.
+// Add adds a sample. reading is true if mpiexec reads the stacks of ranks right after this sample. send is true if r
+// must be sent to mpiexec. next is the time until the next sample.
 func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
 	if t.changed.IsZero() || s.Signature != t.last.Signature {
 		t.changed, t.earlier, t.before = s.At, nil, Report{}
@@ -96,9 +96,9 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that have used enough CPU time to count as awake, in a period that ends now and is about as
-// long as window. It includes ranks whose CPU time is unknown. Soon after a reading, while there is no earlier sample,
-// it returns the ranks that were awake before the reading.
+// awake returns the ranks that have woken up or used a CPU during about the last window. It includes ranks that no
+// earlier sample contains. For a short time after a reading of stacks, it returns the ranks from before the reading,
+// because the reading itself wakes ranks.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	if len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2 {
 		return t.before.Awake
