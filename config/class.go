@@ -118,13 +118,13 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 		}
 	case "users", "groups":
 		if c.name == "default" {
-			r.addFault(line, "the class default cannot have %s, because it applies to all jobs without a class; to restrict nodes, use %s of [[node]]", key, key)
+			r.addFault(line, "the class \"default\" cannot have %s, because it applies to all jobs without a class; to restrict nodes, use %s of [[node]]", key, key)
 			return
 		}
 		r.readClassMembers(c, key, line, value)
 	case "nodeset", "default":
 		if c.name == "default" {
-			r.addFault(line, "the class default cannot have %s; set node sets of jobs without a class in [nodeset]", key)
+			r.addFault(line, "the class \"default\" cannot have %s; for jobs without a class, request node sets in [nodeset]", key)
 			return
 		}
 		r.noteClassSets(c.name, table, key, line, value)

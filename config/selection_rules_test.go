@@ -143,7 +143,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"[nodeset]\npolicy = \"ONEOF\"\nattribute = \"FEATURE\"\ntolerance = 0.5\npriority = \"BESTRESOURCE\"\n" + node,
 			[]string{`f:4: tolerance: "0.5" is possible only with the attribute PROCSPEED`, `f:5: priority: "BESTRESOURCE" is possible only with the attribute PROCSPEED`}},
 		{"NODESETPOLICY = \"ONEOF\"\nNODESETDELAY = true\n[nodeset]\npolicy = \"ONEOF\"\n" + node,
-			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; use only one of them`, `f:2: delay: "yes" is not valid; allowed: SECONDS`, `f:3: attribute: policy requires an attribute, but attribute is missing; allowed: ARCH`}},
+			[]string{`f:1: NODESETPOLICY and policy of [nodeset] mean the same; use only one of them`, `f:2: delay: "yes" is not valid; allowed: SECONDS`, `f:3: attribute: this key is missing, but the key policy requires it; allowed: ARCH`}},
 		{"[[class]]\nname = \"amd\"\nnodeset = \"ONEOF:COLOUR\"\n[[class]]\nname = \"b\"\n[class.nodeset]\npolicy = 3\nmaxDelay = 5\n[[class]]\nname = \"c\"\nDEFAULT.QUEUE = \"x\"\n" + node,
 			[]string{`f:3: nodeset: "COLOUR" is not an attribute; allowed: ARCH`, `f:7: policy: 3 is not a string in quotes`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
 		{node + "procspeed = \"fast\"\nmemory = -3\nnetworks = [\"a b\"]\nglobal = 3\nflavors = [\"xx\"]\nreserve = \"all\"\nclasses = [\"amd\"]\nattributes = { FEATURE = \"x\", rack = \"a b\", w = -1 }\n",
@@ -164,7 +164,7 @@ func TestBrokenFiles(t *testing.T) {
 			[]string{`f:1: nodeset: 3 is not a table; write [nodeset]`, `f:2: affinity: write [[affinity]]`, `f:3: nodeAlloc: "SOME"; allowed: MAXBALANCE, DEFAULT`, `f:4: domain: `}},
 		{node + "CLASSCFG[amd] DEFAULT.NODESET=ONEOF:FEATURE\n", []string{`f:3: CLASSCFG cannot be used in a cluster file; write [[class]] with name = "amd"`}},
 		{"[nodeset]\nlist = [\"a\"]\nplus = [\"SOON\"]\nmaxDelay = \"x\"\nperJob = 3\n" + node,
-			[]string{`f:1: policy: policy is missing, but attribute and list require it; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON" is not valid; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is not a time`, `f:5: perJob: 3 is not yes or no`}},
+			[]string{`f:1: policy: this key is missing, but the keys attribute and list require it; allowed: ONEOF, ANYOF, FIRSTOF`, `f:3: plus: "SOON" is not valid; allowed: SPANEVENLY, DELAY`, `f:4: maxDelay: "x" is not a time`, `f:5: perJob: 3 is not yes or no`}},
 	} {
 		_, err := Load("f", test.text, nobody)
 		if err == nil {
