@@ -46,7 +46,7 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	case r.FileFault:
 		found = append(found, newFinding(c, Failure, "node-file", r.Forbidden, "ask the administrator of the host to correct that file, which belongs to root"))
 	case r.Drained:
-		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "do not use this host, or let root end the draining: mpijob undrain root@HOST"))
+		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "do not use this host, or ask root to run: mpijob undrain root@HOST"))
 	case r.Forbidden != "" && !c.ClusterPolicy.NoJobs:
 		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or do not use this host"))
 	}
@@ -127,7 +127,7 @@ func checkLogin(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-login", fmt.Sprintf("the login takes longer than %v", maxLoginTime),
-		"to find the slow step, run ssh -v "+c.Node+" true; frequent causes are UseDNS in sshd_config, a slow home folder, and a slow directory service (LDAP)")}
+		"to find the slow step, run \"ssh -v "+c.Node+" true\"; frequent causes are UseDNS in sshd_config, a slow home folder, and a slow directory service (LDAP)")}
 }
 
 func checkShell(c job.HostDiagnosis) []Finding {
@@ -135,7 +135,7 @@ func checkShell(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "slow-shell", fmt.Sprintf("the login shell takes longer than %v to run a command", maxShellTime),
-		"to measure the time, run time ssh "+c.Node+" true; check the start-up file of the shell (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv)")}
+		"to measure the time, run \"time ssh "+c.Node+" true\"; check the start-up file of the shell (~/.bashrc, ~/.cshrc, config.fish, ~/.zshenv)")}
 }
 
 func checkLoginOutput(c job.HostDiagnosis) []Finding {
@@ -235,7 +235,7 @@ func checkCgroup(c job.HostDiagnosis) (found []Finding) {
 			"raise TasksMax of the user's slice, or --pids-limit of the container"))
 	}
 	if quota := c.Probe.CPUQuota; quota > 0 && quota < len(c.Probe.Topology.Cores) {
-		found = append(found, newFinding(c, Warning, "cpu-quota", fmt.Sprintf("the control group of the login may use only %d of %d cores at a time (cpu.max), so the host has that number of slots", quota, len(c.Probe.Topology.Cores)),
+		found = append(found, newFinding(c, Warning, "cpu-quota", fmt.Sprintf("the control group of the login may use only %d of %d cores at a time (cpu.max), so the host has %s", quota, len(c.Probe.Topology.Cores), text.Count(quota, "slot")),
 			"raise CPUQuota of the user's slice, or --cpus of the container"))
 	}
 	if g.Memory >= 0 && g.Memory < minCgroupMemory {
@@ -286,7 +286,7 @@ func checkCPUMask(c job.HostDiagnosis) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(c, Warning, "cpu-mask", fmt.Sprintf("a login may use only %d of %d CPUs", usable, c.Diagnosis.Online),
-		"run taskset -pc $$ on the host; possible causes are a cpuset of the user's slice or container, and the CPU mask of sshd")}
+		"to see the CPUs of a login, run \"taskset -pc $$\" on the host; possible causes are a cpuset of the user's slice or container, and the CPU mask of sshd")}
 }
 
 // checkSSHServer checks sshd's limits on concurrent logins and on sessions per connection.

@@ -58,7 +58,7 @@ var cases = []struct {
 	{"reserved for others", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Forbidden = "the host is reserved for other users (f)" }, "failure barred: the host is reserved for other users (f)", "do not use this host"},
 	{"drained", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "was drained by root", true
-	}, "failure barred: was drained by root", "let root end the draining: mpijob undrain root@HOST"},
+	}, "failure barred: was drained by root", "ask root to run: mpijob undrain root@HOST"},
 	{"a front end", func(c *job.HostDiagnosis) {
 		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "the host runs no jobs (f)", true
 	}, "", ""},
@@ -117,7 +117,7 @@ var cases = []struct {
 		c.ClusterPolicy.Networks, c.Diagnosis.Attributes.Networks = []string{"via", "-ib"}, []string{"ethernet"}
 	}, "warning label: the cluster file sets networks to -ib, but the node reports ethernet", "networks"},
 	{"pids", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Processes = 100 }, "warning cgroup: the control group of the login allows only 100 processes (pids.max)", "TasksMax"},
-	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: the control group of the login may use only 1 of 4 cores at a time (cpu.max), so the host has that number of slots", "--cpus"},
+	{"quota", func(c *job.HostDiagnosis) { c.Probe.CPUQuota = 1 }, "warning cpu-quota: the control group of the login may use only 1 of 4 cores at a time (cpu.max), so the host has 1 slot", "--cpus"},
 	{"memory", func(c *job.HostDiagnosis) { c.Diagnosis.Cgroup.Memory = 300 << 20 }, "warning cgroup: the control group of the login allows only 300 MiB of memory (memory.max)", "MemoryMax"},
 	{"shm of a container", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Total, c.Diagnosis.DevShm.Free = 64<<20, 64<<20 }, "warning dev-shm: /dev/shm has a size of only 64 MiB; ranks on the same node communicate through it", "--shm-size"},
 	{"shm full", func(c *job.HostDiagnosis) { c.Diagnosis.DevShm.Free = 1 << 20 }, "warning dev-shm: /dev/shm has only 1 MiB of free space", "ls -l /dev/shm"},
@@ -252,7 +252,7 @@ failure  n4: connect: refused
          start sshd on the host, or set its port in the ssh configuration: Port N
 
 warning  n[1-2]: a login may use only 8 of 64 CPUs
-         run taskset -pc $$ on the host; possible causes are a cpuset of the user's slice or container, and the CPU mask of sshd
+         to see the CPUs of a login, run "taskset -pc $$" on the host; possible causes are a cpuset of the user's slice or container, and the CPU mask of sshd
 
 4 hosts, 3 reached: 1 failure, 1 warning
 `

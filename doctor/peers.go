@@ -46,7 +46,7 @@ func compareProbes(a, b job.PeerProbe) int {
 func unreachedFinding(c job.HostDiagnosis, probe job.PeerProbe, hosts []string) Finding {
 	if probe.Stage == "large" {
 		return newFinding(c, Failure, "mtu", fmt.Sprintf("small packets to %s arrive, but packets of full size do not: %s", foldHosts(hosts), probe.Err),
-			fmt.Sprintf("the MTU of %s (%d) is larger than the network between them allows: ip link set %s mtu 1500",
+			fmt.Sprintf("the MTU of %s (%d) is too large for the network between these hosts; to lower it: ip link set %s mtu 1500",
 				c.Diagnosis.Interface, c.Diagnosis.MTU, c.Diagnosis.Interface))
 	}
 	return newFinding(c, Failure, "no-route", fmt.Sprintf("cannot reach %s on a high port: %s", foldHosts(hosts), probe.Err),

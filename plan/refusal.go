@@ -83,7 +83,7 @@ func (p problem) undrainHint(rejected []job.Note) string {
 	case len(drained) > maxNamed:
 		drained = []string{"root@HOST"}
 	}
-	return "; or let root end the draining: mpijob undrain " + strings.Join(drained, " ")
+	return "; or ask root to run: mpijob undrain " + strings.Join(drained, " ")
 }
 
 // refuseTooFewNodes returns an error if mpiexec can connect to fewer nodes than --min-nodes requires. Otherwise it

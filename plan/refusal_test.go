@@ -137,9 +137,9 @@ func TestNoSharedHostsLeft(t *testing.T) {
 func TestUndrainHint(t *testing.T) {
 	for drained, want := range map[string]string{
 		"":       "share CPUs with --oversubscribe",
-		"b":      "; or let root end the draining: mpijob undrain root@b",
-		"a b":    "; or let root end the draining: mpijob undrain root@a root@b",
-		"abcdef": "; or let root end the draining: mpijob undrain root@HOST",
+		"b":      "; or ask root to run: mpijob undrain root@b",
+		"a b":    "; or ask root to run: mpijob undrain root@a root@b",
+		"abcdef": "; or ask root to run: mpijob undrain root@HOST",
 	} {
 		req, snap := requestFor(job.Request{Apps: []job.App{{N: 99}}}, cluster("a:2 b:2 c:2 d:2 e:2 f:2 g:2"))
 		for i := range snap.Nodes {

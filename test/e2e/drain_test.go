@@ -70,13 +70,13 @@ func TestDrain(t *testing.T) {
 	want(0, "mpijob: "+drained, `drain n2 --reason "disk fault"`)
 	starts(0, "n1\n", "-host", "n1,n2", "-n", "1")
 	starts(125, ": disk fault", "-host", "n2", "-n", "1")
-	starts(125, "or let root end the draining: mpijob undrain root@n2\n", "-host", "n2", "-n", "1")
+	starts(125, "or ask root to run: mpijob undrain root@n2\n", "-host", "n2", "-n", "1")
 	starts(125, "n2: was drained by root on 20", "-host", "n1:1,n2:1", "-n", "2")
 	starts(0, ": disk fault", "--dry-run", "-host", "n1,n2", "-n", "1")
 	want(0, drained, "ps n1 n2")
 	want(0, `"settings":[{"node":"n2","drained_since":"20`, "ps --json n2")
 	want(125, ": disk fault", "doctor n2")
-	want(125, "let root end the draining: mpijob undrain root@HOST", "doctor n2")
+	want(125, "ask root to run: mpijob undrain root@HOST", "doctor n2")
 	if out, errs, _ := mpijob("doctor n1 n2"); strings.Count(out+errs, "disk fault") != 1 {
 		t.Errorf("doctor has the drain not once: %q, %q", out, errs)
 	}
