@@ -116,7 +116,7 @@ func formatSets(c *job.NodeChoice) string {
 		lines += fmt.Sprintf("  and %s\n", text.Count(others, "other set"))
 	}
 	if c.NodeSet.WithoutSet {
-		lines += "  the job uses no node set, because the request is optional\n"
+		lines += "  no node set can run the job, so the job uses any hosts (the request is optional)\n"
 	}
 	return lines
 }

@@ -448,7 +448,7 @@ func (w queueRow) delayText() string {
 	case !w.SetDelayEnd.IsZero():
 		return fmt.Sprintf("(waits until %s for a better node set) ", w.SetDelayEnd.Format(time.TimeOnly))
 	case w.MaxSetDelay > 0:
-		return fmt.Sprintf("(may wait %d s for a better node set when it is first) ", w.MaxSetDelay)
+		return fmt.Sprintf("(may wait %d s for a better node set when it is first in the queue) ", w.MaxSetDelay)
 	}
 	return ""
 }

@@ -84,7 +84,7 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 		}
 		return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
 	}
-	fmt.Fprint(j.Env.Err, "mpiexec: "+line+"\n"+s.Text+advice(fault)+"  all calls: mpijob status "+string(j.Plan.Job)+" --stacks\n")
+	fmt.Fprint(j.Env.Err, "mpiexec: "+line+"\n"+s.Text+advice(fault)+"  to print the stacks of all ranks: mpijob status "+string(j.Plan.Job)+" --stacks\n")
 	return nil
 }
 

@@ -224,7 +224,7 @@ func (p *place) connect() (*node.Node, error) {
 		if err == nil {
 			return n, nil
 		}
-		failed = append(failed, fmt.Errorf("cannot use %s, which would keep the published names: %s", host.Name, usererr.Reason(err)))
+		failed = append(failed, fmt.Errorf("cannot keep the published names on %s: %s", host.Name, usererr.Reason(err)))
 	}
 	return nil, failed[0]
 }

@@ -83,7 +83,7 @@ func TestNameOfTwoJobs(t *testing.T) {
 func TestPlaceThatIsLost(t *testing.T) {
 	r := newScopedRun(t.TempDir(), "0: publish svc p; 0: lookup svc", Scope{Host: "nowhere"})
 	result, err := r.Do(t)
-	if got := r.Err.String(); err != nil || result.Code != 0 || strings.Count(got, "cannot use nowhere, which would keep the published names: no such host; ranks can no longer") != 1 {
+	if got := r.Err.String(); err != nil || result.Code != 0 || strings.Count(got, "cannot keep the published names on nowhere: no such host; ranks can no longer") != 1 {
 		t.Errorf("exit %d, %v, %q", result.Code, err, got)
 	}
 	if got := r.Out.String(); strings.Count(got, " failed: ") != 2 {

@@ -18,7 +18,7 @@ import (
 // Options are the command-line options of this feature: --trace and --trace-svg.
 type Options struct {
 	TraceFile    string `name:"--trace" onedash:"writes timings" after:"report-every report" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a timeline of the job to FILE, for Perfetto"`
-	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a timeline of the job's start as SVG picture"`
+	TracePicture string `name:"--trace-svg" after:"trace" resume:"allowed" writes:"yes" needs:"run" arg:"FILE" topic:"" under:"Reports and queries" help:"write a timeline of the job's start as an SVG picture"`
 }
 
 const texts = `

@@ -85,7 +85,7 @@ func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, e
 	resolved := filepath.Join(dir, filepath.Base(path))
 	if !keep {
 		if err := f.makeRecord(roots); err != nil {
-			return f, fmt.Errorf("cannot record the folder in %s, so that it can be removed later: %w", strings.Join(roots, ", "), err)
+			return f, fmt.Errorf("cannot record in %s that the folder must be removed later: %w", strings.Join(roots, ", "), err)
 		}
 		if err := f.writeRecord(id, resolved); err != nil {
 			return f, err

@@ -19,7 +19,7 @@ const texts = `
   program has debug information (-g). Only the user of the job and root may see stacks.
 
 --on-timeout
-  With kill and with stacks, mpiexec prints a table of what each rank was doing. With stacks, it first
+  In both cases, mpiexec prints a table of what each rank was doing. With stacks, it first
   prints the stacks of all ranks as a tree, as mpijob status JOB --stacks does. Then it sends SIGQUIT, which
   makes many runtimes (Java, Go) print their stacks, and waits 2 s.
 `

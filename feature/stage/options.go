@@ -23,8 +23,8 @@ const texts = `
   If the command line or a spawn request starts FILE as a program, mpiexec starts the copy instead. The program
   may also be given by its name without a folder: with --stage bin/prog, prog is enough. Ranks find other
   files in the folder $MPIEXEC_STAGE_DIR. This folder is on a disk of the host, and mpiexec removes it at the
-  end of the job. If a host already has the same file at the same path, or from another job, it uses that
-  file. On this machine, mpiexec creates links instead of copies.
+  end of the job. mpiexec does not copy FILE to a host that already has it, at the same path or from another
+  job. On this machine, mpiexec creates links instead of copies.
 `
 
 // A Contents holds the contents of the files that the request stages, in the order of the request.

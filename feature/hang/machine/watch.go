@@ -188,11 +188,11 @@ func (w *Watch) goesOn(r Reading) string {
 		outside := r.Calls[i] == "" && g.State != job.StackStopped && g.State != job.StackEnded
 		switch {
 		case r.Calls[i] == "MPI_Comm_accept":
-			return fmt.Sprintf("rank %d waits for another job that connects", g.Ranks[0])
+			return fmt.Sprintf("rank %d waits for another job to connect", g.Ranks[0])
 		case strings.HasSuffix(g.Note, stack.TracedNote):
 			return fmt.Sprintf("a debugger traces rank %d", g.Ranks[0])
 		case outside && g.State == job.StackRuns:
-			return fmt.Sprintf("rank %d computes", g.Ranks[0])
+			return fmt.Sprintf("rank %d is computing", g.Ranks[0])
 		case outside && w.round == 0:
 			if at := slices.IndexFunc(g.Ranks, func(rank int) bool { return slices.Contains(awake, rank) }); at >= 0 {
 				return fmt.Sprintf("rank %d is sometimes awake, or sleeps for a limited time", g.Ranks[at])
@@ -202,9 +202,9 @@ func (w *Watch) goesOn(r Reading) string {
 	slices.Sort(seen)
 	switch missing := r.Size - len(slices.Compact(seen)); {
 	case missing > 0:
-		return fmt.Sprintf("%d of %d ranks could not be read", missing, r.Size)
+		return fmt.Sprintf("the stacks of %d of %d ranks could not be read", missing, r.Size)
 	case len(r.Computing) > 0:
-		return fmt.Sprintf("a thread of rank %d computes", r.Computing[0])
+		return fmt.Sprintf("a thread of rank %d is computing", r.Computing[0])
 	case w.round > 0 && len(r.Moved) > 0:
 		return fmt.Sprintf("rank %d has left the call in which it waited", r.Moved[0])
 	}
