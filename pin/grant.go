@@ -26,6 +26,17 @@ const (
 	SocketCores                       // pairs of a socket and a core in it, both from 0: "0,0:0,1" (Grid Engine)
 )
 
+// noun returns the word for what the numbers refer to.
+func (n GrantNumbering) noun() string {
+	switch n {
+	case CoreNumbers:
+		return "cores"
+	case SocketCores:
+		return "cores (SOCKET,CORE)"
+	}
+	return "CPUs"
+}
+
 // IsGiven reports whether the batch system has granted CPUs by their numbers.
 func (g CPUGrant) IsGiven() bool { return g.List != "" }
 
@@ -57,7 +68,7 @@ func (t Topology) RestrictTo(g CPUGrant) (Topology, error) {
 		c.CPUs, c.Unusable, left = usable, unusable, left+len(usable)
 	}
 	if left == 0 {
-		return t, fmt.Errorf("%s grants the CPUs %s, but the kernel does not let mpiexec use any of them on this host", g.From, shortenText(g.List))
+		return t, fmt.Errorf("%s grants the %s %s, but the kernel does not let mpiexec use any of them on this host", g.From, g.Numbering.noun(), shortenText(g.List))
 	}
 	return result, nil
 }

@@ -44,11 +44,11 @@ func TestRestrictTo(t *testing.T) {
 		{"cores, package by package", interleavedPackages(), CPUGrant{CoreNumbers, "1", "F"}, "2,6"},
 		{"cores of the other package", interleavedPackages(), CPUGrant{CoreNumbers, "2-3", "F"}, "1,3,5,7"},
 		{"cores that are all there are", half, CPUGrant{CoreNumbers, "2-3", "F"}, "0-1,4-5"},
-		{"no such core", interleavedPackages(), CPUGrant{CoreNumbers, "9", "F"}, "F grants the CPUs 9, but the kernel does not let mpiexec use any of them on this host"},
+		{"no such core", interleavedPackages(), CPUGrant{CoreNumbers, "9", "F"}, "F grants the cores 9, but the kernel does not let mpiexec use any of them on this host"},
 		{"a core in a socket", interleavedPackages(), CPUGrant{SocketCores, "1,0", "P"}, "1,5"},
 		{"several", interleavedPackages(), CPUGrant{SocketCores, "0,1:1,1", "P"}, "2-3,6-7"},
 		{"of several lines", interleavedPackages(), CPUGrant{SocketCores, "0,0:0,1,1,0", "P"}, "0-2,4-6"},
-		{"no such socket", interleavedPackages(), CPUGrant{SocketCores, "2,0:0,2", "P"}, "P grants the CPUs 2,0:0,2, but the kernel does not let mpiexec use any of them on this host"},
+		{"no such socket", interleavedPackages(), CPUGrant{SocketCores, "2,0:0,2", "P"}, "P grants the cores (SOCKET,CORE) 2,0:0,2, but the kernel does not let mpiexec use any of them on this host"},
 		{"no pairs", interleavedPackages(), CPUGrant{SocketCores, "0,0:1", "P"}, `P: "0,0:1" is not a list of pairs SOCKET,CORE`},
 		{"not probed", Topology{}, CPUGrant{CPUNumbers, "3", "L"}, ""},
 	}

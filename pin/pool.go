@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"remshell/idset"
 )
@@ -95,7 +96,11 @@ func (t Topology) CheckLayout(slots []Unit, busy BusyUnits, l Layout, threads bo
 	}
 	if l.Bind.Count > 1 && bind != BySlot {
 		if _, objects := t.objects(bind, 1); len(objects) < l.Bind.Count {
-			return fmt.Errorf("the host has %d %s, but --bind-to needs %d", len(objects), levelPlural(bind), l.Bind.Count)
+			name := levelPlural(bind)
+			if len(objects) == 1 {
+				name = strings.TrimSuffix(name, "s")
+			}
+			return fmt.Errorf("the host has %d %s, but --bind-to needs %d", len(objects), name, l.Bind.Count)
 		}
 	}
 	if only := l.cpuList(); only != nil {
