@@ -30,7 +30,7 @@ func (r *reservation) confineToGrant() {
 		all := len(n.probe.Topology.UsableCPUs())
 		probe, err := confineProbe(n.probe, n.def, made)
 		if err != nil {
-			n.lost = nothingGrantedError{&usererr.Error{Text: "config: " + err.Error(), Remedy: "choose hosts with -host, or start mpiexec with the batch system's own launcher"}}
+			n.lost = nothingGrantedError{&usererr.Error{Text: "config: " + err.Error(), Remedy: "choose hosts with -host, or let mpiexec ignore the job of the batch system with -rmk none"}}
 			go n.Close()
 			continue
 		}

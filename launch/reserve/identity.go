@@ -144,4 +144,4 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 
 // errNotThatMachine is the reason for dropping a candidate that falsely reports the identity of another
 // machine. mergeIfSame has already reported this to the user.
-var errNotThatMachine = errors.New("the host reports the machine ID of another host; it is not used")
+var errNotThatMachine = errors.New("the host is not used, because it reports the machine ID of another host")

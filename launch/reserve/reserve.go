@@ -263,7 +263,7 @@ func (r *reservation) rereadRequest() {
 	}
 	req, changed, err := r.env.RereadRequest()
 	if err != nil {
-		r.reportOnce(fmt.Sprintf("the new request is ignored, and the old one stays valid: %v", err))
+		r.reportOnce(fmt.Sprintf("cannot read the files of the waiting request again, so it keeps its earlier values: %v", err))
 	}
 	if !changed {
 		return
