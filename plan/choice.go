@@ -167,7 +167,7 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 // string for the number of ranks, such as "at most %s".
 func (c *nodeChooser) describeShortage(capacity string) (shortage string, free int) {
 	if len(c.sets.Sets) == 0 {
-		return " (no node is in one)", 0
+		return " (no node is in such a set)", 0
 	}
 	if c.req.NodeSet.Policy == nodeset.AnyOf {
 		return c.describeShortageOf(c.sets.UnionName(), c.sets.UnionMembers(), capacity)
@@ -186,7 +186,7 @@ func (c *nodeChooser) describeShortage(capacity string) (shortage string, free i
 // that the nodes are not neighbors.
 func (c *nodeChooser) describeShortageOf(name string, members []int, capacity string) (shortage string, free int) {
 	if len(members) == 0 {
-		return fmt.Sprintf(" (%s, of which no node is free)", name), 0
+		return fmt.Sprintf(" (%s; none of its nodes is free)", name), 0
 	}
 	var names []string
 	for _, k := range members {

@@ -128,7 +128,7 @@ func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.Ga
 		n := s.candidateOfPlan(np)
 		if n.Gang != terms {
 			return nil, nil, &Error{Code: CodeGang, Permanent: true,
-				Text:   fmt.Sprintf("--gang: the hosts have different settings [gang]: %s has %s, but %s has %s", first.Name, describeTerms(terms), n.Name, describeTerms(n.Gang)),
+				Text:   fmt.Sprintf("--gang: the hosts have different [gang] settings: %s has %s, but %s has %s", first.Name, describeTerms(terms), n.Name, describeTerms(n.Gang)),
 				Remedy: "use hosts with the same [gang] in /etc/remshell/cluster.toml, or ask their administrator to change it"}
 		}
 		for _, g := range n.GangCPUs {

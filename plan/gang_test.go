@@ -74,7 +74,7 @@ func TestAGangNeedsEqualTerms(t *testing.T) {
 	req, snap := requestFor(job.Request{Apps: []job.App{{N: 2}}, Placement: job.Placement{Gang: true}}, cluster("a:1 b:1"))
 	snap.Nodes[0].Gang, snap.Nodes[1].Gang = job.DefaultGangTerms, job.GangTerms{Parties: 2, Slice: 10 * time.Second}
 	_, err := Make(req, snap)
-	if want := "--gang: the hosts have different settings [gang]: a has parties = 4 and slice = 10s, but b has parties = 2 and slice = 10s"; err == nil || err.Error() != want {
+	if want := "--gang: the hosts have different [gang] settings: a has parties = 4 and slice = 10s, but b has parties = 2 and slice = 10s"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	snap.Nodes[1].Gang = job.DefaultGangTerms

@@ -108,7 +108,7 @@ func refuseNoNode(app job.App, alone bool) *Error {
 		return &Error{Code: CodeNoNodes, Text: "no host can take this job now", Remedy: "use other hosts, or drop some requirements"}
 	}
 	return &Error{Code: CodeNoNodes, Text: fmt.Sprintf("no host can take %s, which may run only on %s",
-		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "give other hosts for it"}
+		programName(app), hostlist.FoldBrief(app.Hosts)), Remedy: "list other hosts for this program"}
 }
 
 // refuseSharedNodes returns the error for an app that gets no node because of --no-share-hosts, since earlier apps

@@ -81,7 +81,7 @@ func (p *problem) judgeRegions() {
 // not use.
 var (
 	flavorCheck = nodeCheck{"flavor", func(s *candidate, w *requirement) string {
-		return reasonUnless(region.RunsRanks(s.Flavors), "the host may not run ranks, because it does not have the flavor ap")
+		return reasonUnless(region.RunsRanks(s.Flavors), "the host may not run ranks: its flavors in the cluster file do not include ap")
 	}}
 	regionCheck = nodeCheck{"region", func(s *candidate, w *requirement) string { return s.closedReason }}
 )

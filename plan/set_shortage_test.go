@@ -36,7 +36,7 @@ func TestSetShortage(t *testing.T) {
 		{"the best when idle", "a:4 b:2", "x y", "b:1", "ONEOF:FEATURE:x,y " + delayed, "", []job.App{app(2, 1, 0)},
 			"the best ONEOF:FEATURE set does not hold 2 ranks now (y, 1 rank on b); the job waits for it, for 1m0s more"},
 		{"the best when idle, of which none is free", "a:4 b:2", "x y", "b:2", "ONEOF:FEATURE:x,y " + delayed, "", []job.App{app(2, 1, 0)},
-			"the best ONEOF:FEATURE set does not hold 2 ranks now (y, of which no node is free); the job waits for it, for 1m0s more"},
+			"the best ONEOF:FEATURE set does not hold 2 ranks now (y; none of its nodes is free); the job waits for it, for 1m0s more"},
 	} {
 		request, rest, _ := strings.Cut(test.set, " ")
 		level := nodeset.Level{Spec: &request, Source: "--node-set", Modifiers: make(map[string]string)}

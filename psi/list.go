@@ -120,7 +120,7 @@ func (l *nodeList) readIDs() error {
 			}
 			continue
 		case !ok && strings.ContainsFunc(item, isLetter):
-			return l.badNodesError(item, "is not a node ID; host names belong into PSI_HOSTS")
+			return l.badNodesError(item, "is not a node ID; host names belong in PSI_HOSTS")
 		case !ok:
 			return l.badNodesError(item, "is not a node ID")
 		case last < first:

@@ -28,7 +28,7 @@ func (g *gangs) read(n *job.Node) error {
 		valid = valid && gang.IsValid()
 	}
 	if !valid {
-		return errors.New("gangs has parties, a party, a slice or a size that no node can have")
+		return errors.New("gangs: parties, slice_seconds, memory or a party has an impossible value")
 	}
 	return nil
 }

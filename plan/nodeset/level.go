@@ -158,5 +158,5 @@ func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err 
 
 // refuseUserLevel returns the error for a user's request if users may not request node sets.
 func refuseUserLevel(text string) error {
-	return &WordError{Token: text, Allowed: []string{"nothing, because the cluster file forbids node sets of users"}}
+	return &WordError{Token: text, Allowed: []string{"nothing, because the cluster file does not allow users to request node sets"}}
 }

@@ -336,7 +336,7 @@ func TestSliceChanges(t *testing.T) {
 	for gang, terms := range map[string]string{"parties = 3\nslice = \"2s\"": "parties = 3 and slice = 2s", "": "parties = 4 and slice = 10s"} {
 		b.useSlices(t, gang, "n3")
 		if r := b.runMpiexec(t, "--gang", "-n", "2", "-ppn", "1", "-host", "n1,n3", "true"); r.code != 125 ||
-			!strings.Contains(r.err, "--gang: the hosts have different settings [gang]: n1 has parties = 4 and slice = 2s, but n3 has "+terms) {
+			!strings.Contains(r.err, "--gang: the hosts have different [gang] settings: n1 has parties = 4 and slice = 2s, but n3 has "+terms) {
 			t.Errorf("different terms: exit %d, %q", r.code, r.err)
 		}
 	}
