@@ -92,7 +92,7 @@ func (e *DialError) Hint() string {
 	case KindRefused:
 		return "start sshd there, or set Port for this host in " + cmp.Or(e.config, "~/.ssh/config")
 	case KindUnknownKey:
-		return "check the key with: ssh " + e.Host + " true, or record unknown keys with --accept-new-host-keys"
+		return "record unknown keys with --accept-new-host-keys, or check the key with: ssh " + e.Host + " true"
 	case KindLogin:
 		return "copy your key to the host with ssh-copy-id " + e.Host + ", or start the agent; for details, run: ssh -v " + e.Host + " true"
 	case KindTooMany:

@@ -192,7 +192,7 @@ func (s *connSetup) timeoutError() *DialError {
 		why = "the key exchange did not finish"
 	}
 	return s.d.timeout(s.b.Context(), s.t, s.step, why).withDetails("%s", s.t.addr()).
-		withHint("to see how far the login gets, run: ssh -v %s true; the host may be overloaded, or may wait for PAM or a user database", s.t.Alias)
+		withHint("the host may be overloaded, or may wait for PAM or a user database; to see how far the login gets, run: ssh -v %s true", s.t.Alias)
 }
 
 // brokenError returns the error for a connection that the server has closed. A server with too many connections either
@@ -233,7 +233,7 @@ func closedError(greeting string, t Target, step string) *DialError {
 		return newDialError(t, step, KindBusy, "the server is busy: too many logins at once (MaxStartups)")
 	case strings.Contains(greeting, "Not allowed at this time"):
 		return newDialError(t, step, KindBusy, "the server takes no connections from here for some time (PerSourcePenalties)").
-			withHint("wait a minute; PerSourcePenalties in sshd_config on the host sets the time")
+			withHint("wait until sshd accepts connections again; PerSourcePenalties in sshd_config on the host sets how long this takes")
 	}
 	return noServerError(greeting, t)
 }

@@ -241,7 +241,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 		e := newDialError(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
 			withDetails("%s has the key %s, but %s has another key", h.t.knownName(), fingerprint, where)
 		if h.answer.file != nil && v.line.file == h.answer.file.path {
-			return e.withHint("ask who maintains the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
+			return e.withHint("ask the maintainer of the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
 		e.command = h.forgetCommand(v.line)
 		return e.withHint("if the change is expected, remove the old key: %s", e.command)

@@ -120,7 +120,7 @@ func (h *hostKeyChecker) commandFailed(words []string, err error) error {
 		return h.d.timeout(ctx, h.t, "host key", "")
 	}
 	e := newDialError(h.t, "host key", KindConfig, "KnownHostsCommand of %s failed: %v", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin), err).withCause(err).
-		withHint("run the command by hand: %s; to disable it, use --ssh-option KnownHostsCommand=none", quoted(words))
+		withHint("disable the command with --ssh-option KnownHostsCommand=none, or run the command by hand: %s", quoted(words))
 	var exit *ExitError
 	if errors.As(err, &exit) {
 		e.withDetails("%s", exit.Message)

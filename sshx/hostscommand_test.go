@@ -49,7 +49,7 @@ var hostsTrials = []hostsTrial{
 
 	{name: "fails", value: `KEYS "a b"`, script: "echo >&2 sssd is not running; exit 3", known: "NAME KEY", want: KindConfig,
 		says: "host key: KnownHostsCommand of ~/.ssh/config:1 failed: exit code 3 (sssd is not running)",
-		hint: "run the command by hand: KEYS 'a b'; to disable it, use --ssh-option KnownHostsCommand=none"},
+		hint: "disable the command with --ssh-option KnownHostsCommand=none, or run the command by hand: KEYS 'a b'"},
 	{name: "fails only with the key", value: "KEYS %I", script: `test "$1" = ORDER`, known: "NAME KEY", want: KindConfig, says: "failed: exit code 1"},
 	{name: "is killed", value: "KEYS", script: "kill -9 $$", known: "NAME KEY", want: KindConfig, says: "killed by signal KILL"},
 	{name: "cannot be started", value: "DIR/lines", known: "NAME KEY", want: KindConfig, says: "DIR/lines cannot be started: permission denied"},

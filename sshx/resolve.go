@@ -118,7 +118,7 @@ func (r *resolver) unsupported(set setting, format string, args ...any) {
 // refuseUnsupported records an error if RefuseConnection is set, or if the login depends on an unsupported keyword.
 func (r *resolver) refuseUnsupported() {
 	if set, ok := r.first["refuseconnection"]; ok && r.err == nil {
-		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("the file refuses connections to this host")
+		r.err = set.fail("%s", r.firstWord("refuseconnection")).withHint("ssh refuses this host, too; to use the host, remove RefuseConnection for it from that file")
 	}
 	if set := r.first["pkcs11provider"]; !isNone(set.text) {
 		r.unsupported(set, "the built-in ssh does not support this value")
@@ -317,7 +317,7 @@ func (r *resolver) choice(key, def string, allowed ...string) string {
 	}
 	word := strings.ToLower(r.firstWord(key))
 	if word != def && !slices.Contains(allowed, word) {
-		r.fail(set, "%q is not one of %s", r.firstWord(key), strings.Join(append([]string{def}, allowed...), " "))
+		r.fail(set, "%q is not one of %s", r.firstWord(key), strings.Join(append([]string{def}, allowed...), ", "))
 	}
 	return word
 }

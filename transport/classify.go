@@ -77,7 +77,7 @@ func Classify(stderr string, exit int) Verdict {
 	case 255:
 		if lastLine(stderr) == "" { // OpenSSH 9.2 does this if a server drops many logins at once
 			return Verdict{KindClosed, "connect", "ssh ended with exit code 255 and printed no message",
-				"to see why, run: ssh -v HOST true; if there are many logins at once, lower --fanout, or raise MaxStartups in the server's sshd_config", ""}
+				"if there are many logins at once, lower --fanout, or raise MaxStartups in the server's sshd_config; for details, run: ssh -v HOST true", ""}
 		}
 	case 0:
 		return Verdict{KindSession, "session", lastLineOr(stderr, "the login shell ended without running "+shell),
