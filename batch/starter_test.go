@@ -158,7 +158,7 @@ func TestLine(t *testing.T) {
 			"StepId=1.7 exceeded memory limit (5120 > 4096), being killed"},
 		{"slurm", "slurmstepd-n2: error: Detected 1 oom_kill event in StepId=1.7. Some of the step tasks have been OOM Killed.\nsrun: error: n2: task 0: Out Of Memory\n",
 			"Detected 1 oom_kill event in StepId=1.7. Some of the step tasks have been OOM Killed."},
-		{"slurm", "out of memory: the kernel has killed a process of its control group\nsrun: error: n2: task 0: Exited with exit code 137\n", "out of memory: the kernel has killed a process of its control group"},
+		{"slurm", "out of memory: the kernel has killed a process in the job's control group\nsrun: error: n2: task 0: Exited with exit code 137\n", "out of memory: the kernel has killed a process in the job's control group"},
 		{"sge", "error: executing task of job 8 failed: failed sending task to execd@n9: can't resolve host name\n", "failed sending task to execd@n9: can't resolve host name"},
 		{"sge", "error: commlib error: got read error\n", "commlib error: got read error"},
 		{"sge", "\n", ""},

@@ -22,8 +22,8 @@ func TestHints(t *testing.T) {
 		"sys/fs/cgroup/job/pids.events": {Data: []byte("max 3\n")}, "sys/fs/cgroup/job/pids.max": {Data: []byte("20\n")},
 		"proc/meminfo": {Data: []byte("MemTotal: 8192 kB\n")}, "proc/7/comm": {Data: []byte("earlyoom\n")}}
 	const (
-		memory    = "out of memory: the kernel has killed a process of its control group"
-		processes = "out of processes: the kernel refused to start more processes or threads in its control group, whose limit is 20 (pids.max, TasksMax of systemd)"
+		memory    = "out of memory: the kernel has killed a process in the job's control group"
+		processes = "out of processes: the kernel refused to start more processes or threads in the job's control group, whose limit is 20 (pids.max, TasksMax of systemd)"
 		daemon    = "the ranks used up to 4 of the 8 MiB of memory on this host, and earlyoom kills processes if there is too little memory; see the log of earlyoom"
 	)
 	before, unknown := proc.Denials{CgroupKills: 2, MachineKills: -1, Forks: 2}, proc.Denials{CgroupKills: -1, MachineKills: -1, Forks: -1}

@@ -37,7 +37,7 @@ func CountCgroupDenials(root fs.FS) Denials {
 // were read. It returns "" if there are none or the kernel does not report them.
 func (since Denials) OutOfMemory(root fs.FS) string {
 	if n := cgroupOOMKills(root); since.CgroupKills >= 0 && n > since.CgroupKills {
-		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " of its control group"
+		text := "out of memory: the kernel has killed " + processesText(n-since.CgroupKills) + " in the job's control group"
 		if most, _ := CgroupLimits(root); most >= 0 {
 			text += fmt.Sprintf(", whose limit is %d MiB", most>>20)
 		}
@@ -63,7 +63,7 @@ func (since Denials) OutOfProcesses(root fs.FS) string {
 	if since.Forks < 0 || n <= since.Forks {
 		return ""
 	}
-	text := "out of processes: the kernel refused to start more processes or threads in its control group"
+	text := "out of processes: the kernel refused to start more processes or threads in the job's control group"
 	if _, most := CgroupLimits(root); most >= 0 {
 		text += fmt.Sprintf(", whose limit is %d (pids.max, TasksMax of systemd)", most)
 	}

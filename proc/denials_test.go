@@ -54,9 +54,9 @@ func TestOutOfMemoryAndProcesses(t *testing.T) {
 	}{
 		"no count has risen": {group, Denials{3, 5, 4}, "", ""},
 		"nothing is known":   {group, Denials{-1, -1, -1}, "", ""},
-		"once": {group, Denials{2, 4, 3}, "out of memory: the kernel has killed a process of its control group",
-			"out of processes: the kernel refused to start more processes or threads in its control group, whose limit is 100 (pids.max, TasksMax of systemd)"},
-		"twice, and the limit is that of a group above": {limited, Denials{1, 3, 4}, "out of memory: the kernel has killed 2 processes of its control group, whose limit is 1024 MiB", ""},
+		"once": {group, Denials{2, 4, 3}, "out of memory: the kernel has killed a process in the job's control group",
+			"out of processes: the kernel refused to start more processes or threads in the job's control group, whose limit is 100 (pids.max, TasksMax of systemd)"},
+		"twice, and the limit is that of a group above": {limited, Denials{1, 3, 4}, "out of memory: the kernel has killed 2 processes in the job's control group, whose limit is 1024 MiB", ""},
 		"another group": {group, Denials{3, 4, 4}, "out of memory: the kernel has killed a process on this machine", ""},
 	} {
 		if got := test.since.OutOfMemory(test.root); got != test.memory {

@@ -262,7 +262,7 @@ func TestTheReaperReportsLackOfMemory(t *testing.T) {
 		k := start(t, "exec 2>&1; echo $$ >"+cgrouptest.MemoryGroup(t, 96<<20)+"/cgroup.procs; ", program, "greedy")
 		fmt.Fprintln(k.in, 0)
 		text, err := io.ReadAll(k.out)
-		if got := k.exitCode(t); got != 137 || err != nil || string(text) != "out of memory: the kernel has killed a process of its control group, whose limit is 96 MiB\n" {
+		if got := k.exitCode(t); got != 137 || err != nil || string(text) != "out of memory: the kernel has killed a process in the job's control group, whose limit is 96 MiB\n" {
 			t.Errorf("exit %d, %q, %v", got, text, err)
 		}
 	})

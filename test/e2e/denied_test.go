@@ -37,7 +37,7 @@ except OSError:
         os.kill(child, signal.SIGKILL)
     sys.exit(3)`
 	)
-	memory := `out of memory: the kernel has killed (a process|\d+ processes) of its control group, whose limit is 64 MiB`
+	memory := `out of memory: the kernel has killed (a process|\d+ processes) in the job's control group, whose limit is 64 MiB`
 	for _, test := range []struct {
 		name  string
 		group func(*testing.T, int) string // nil: none
@@ -103,7 +103,7 @@ func TestHelperKilledForMemory(t *testing.T) {
 			}
 			io.WriteString(input, "\n")
 			got := r.wait(t)
-			want := regexp.MustCompile(`lost contact with \S+ \(killed by signal 9: out of memory: the kernel has killed (a process|\d+ processes) of its control group, whose limit is 128 MiB\)`)
+			want := regexp.MustCompile(`lost contact with \S+ \(killed by signal 9: out of memory: the kernel has killed (a process|\d+ processes) in the job's control group, whose limit is 128 MiB\)`)
 			if got.code != 125 || !want.MatchString(got.err) || strings.Contains(got.err, "journalctl") {
 				t.Errorf("exit %d, %s", got.code, got.err)
 			}
