@@ -155,7 +155,7 @@ func (c *cursor) readRankHost(l *RankLine) error {
 	if count, relative := strings.CutPrefix(strings.ToLower(word), "+n"); relative {
 		n, err := strconv.Atoi(count)
 		if !allDigits(count) || err != nil || n > maxNames {
-			return c.errorAt(from, c.pos, "%q is not valid here; write +n and a number", word)
+			return c.errorAt(from, c.pos, "%q is not valid here; write +nK with a number K", word)
 		}
 		at := c.errorAt(from, c.pos, "")
 		l.Index, l.Host = n, Entry{File: c.file, Line: c.line, Col: at.Col, text: c.text, width: at.Width}

@@ -33,7 +33,7 @@ func (c *cursor) readRelativeName(m *hostExpr, start, limit int) (int, error) {
 	}
 	m.names = []string{word}
 	if _, _, ok := parseRelativeName(word); !ok {
-		return 0, c.errorAt(start, end, "%q is not valid; write +n and a number, or +e", c.text[start:end])
+		return 0, c.errorAt(start, end, "%q is not valid; write +nK with a number K, or +e", c.text[start:end])
 	}
 	return end, nil
 }

@@ -30,7 +30,7 @@ func TestResolve(t *testing.T) {
 		"+n4":                    `-host:1: "+n4" is not in the allocation, which has 4 nodes, counted from 0`,
 		"n9,+e:5":                `-host:4: "+e:5" asks for too many empty nodes: 4 of the 4 nodes of the allocation are empty`,
 		"+e,+e":                  `-host:4: "+e" asks for too many empty nodes: 0 of the 4 nodes of the allocation are empty`,
-		"+n":                     `-host:1: "+n" is not valid; write +n and a number, or +e`,
+		"+n":                     `-host:1: "+n" is not valid; write +nK with a number K, or +e`,
 		"+n-1":                   `-host:1: "+n-1" is not valid`,
 		"+n99999999999999999999": "is not valid",
 		"+e:0":                   `"+e:0" is not valid`,

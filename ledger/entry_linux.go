@@ -98,7 +98,7 @@ func (l *reader) readKind(kind string, use func(entry)) error {
 			return nil
 		case time.Now().After(l.deadline):
 			l.d.slowRead.Store(true)
-			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("to read them takes longer than %v", l.d.ReadTime)})
+			l.noteError(&LimitError{l.d.path, "", fmt.Sprintf("reading them takes longer than %v", l.d.ReadTime)})
 			return nil
 		}
 		if l.onUserDir != nil {
@@ -163,7 +163,7 @@ func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 		case now.After(l.deadline):
 			return // readKind reports this at the next directory
 		case s.uid != os.Geteuid() && l.timeSpent[user]+now.Sub(began) > l.timePerUser:
-			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("to read them takes longer than %v", l.timePerUser)})
+			l.noteError(&LimitError{l.d.path, l.d.userName(s.uid), fmt.Sprintf("reading them takes longer than %v", l.timePerUser)})
 			return
 		}
 	}

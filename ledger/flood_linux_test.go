@@ -229,7 +229,7 @@ func TestEntriesThatTakeLongToRead(t *testing.T) {
 		}
 	}
 	var limit *LimitError
-	if len(claims) != 1 || !errors.As(err, &limit) || limit.User != fmt.Sprint("uid ", stranger) || limit.Why != "to read them takes longer than 250ms" {
+	if len(claims) != 1 || !errors.As(err, &limit) || limit.User != fmt.Sprint("uid ", stranger) || limit.Why != "reading them takes longer than 250ms" {
 		t.Errorf("%d claims, %v", len(claims), err)
 	}
 }

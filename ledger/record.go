@@ -226,7 +226,7 @@ func decodeName(file string, owner int, text []byte) (Name, error) {
 }
 
 // ErrNameTooLong is returned if a published name, together with its port and value, is too long.
-var ErrNameTooLong = fmt.Errorf("the name is too long: at most %d bytes with its port", maxNameBytes)
+var ErrNameTooLong = fmt.Errorf("the name, its port and its value have more than %d bytes in total", maxNameBytes)
 
 // checkName returns an error for a published name that this program cannot have written.
 func checkName(n Name) error {

@@ -183,7 +183,7 @@ func (d *Dir) openOwnDir() (int, userDir, error) {
 			return -1, s, &UnusableError{d.path, err}
 		}
 	}
-	return -1, s, &UnusableError{d.path, errors.New("another process always removes the directory that mpiexec creates there")}
+	return -1, s, &UnusableError{d.path, errors.New("another process removes the directory each time mpiexec creates it")}
 }
 
 // maxOwnDirTries is the maximum number of tries of openOwnDir. A try fails only if another process changes the

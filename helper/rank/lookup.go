@@ -163,7 +163,7 @@ func execError(err error, file, path string, argv, env []string) *Error {
 	switch {
 	case errors.Is(err, syscall.ENOENT):
 		failed.Reason = fmt.Sprintf("program %s: its interpreter or loader is missing", path)
-		failed.Hint = "check the first line of a script, or the output of: file " + path
+		failed.Hint = "if the program is a script, check its first line; otherwise look at the output of: file " + path
 	case errors.Is(err, syscall.ENOEXEC):
 		failed.Reason = fmt.Sprintf("program %s: not a program for this machine (exec format error)", path)
 		if machine := otherArch(file); machine != "" {

@@ -36,7 +36,7 @@ func TestExecError(t *testing.T) {
 		err          error
 		reason, hint string
 	}{
-		{syscall.ENOENT, "interpreter or loader is missing", "the first line of a script"},
+		{syscall.ENOENT, "interpreter or loader is missing", "check its first line"},
 		{syscall.ENOEXEC, "not a program for this machine (exec format error)", ""},
 		{syscall.E2BIG, "too long (6581 bytes)", "TOKEN (6006 bytes), B (502 bytes), C (52 bytes)"},
 		{syscall.EAGAIN, "does not allow more processes", "ulimit -u"},

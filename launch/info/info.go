@@ -94,7 +94,7 @@ func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Req
 	case "host", "hosts", "add-host":
 		return v.confineToHosts(req, p.Value, g)
 	case "file", "hostfile": // the rank's helper reads these files and sends other keys
-		return fmt.Errorf("info key %s: the helper on the host of the rank has not read this file", p.Key)
+		return fmt.Errorf("info key %s: the helper on the rank's host did not read the file %s", p.Key, p.Value)
 	case "wdir":
 		app.Dir = resolvePath(app.Dir, p.Value)
 	case "path":

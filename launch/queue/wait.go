@@ -55,7 +55,7 @@ const (
 )
 
 // ErrWaited is returned when a request has waited for the maximum time that its user allows.
-var ErrWaited = errors.New("the request has waited for the longest time that --wait allows")
+var ErrWaited = errors.New("the request has waited as long as --wait allows")
 
 // CodeUnreachable is the error code for a request that waits because hosts that the user has named cannot be
 // reached.
@@ -164,7 +164,7 @@ func (q *Queue) reportPosition(failed *plan.Error, now time.Time) {
 	why := waitReason(failed, q.firstAttempt.Add(q.req.NodeSet.Delay))
 	line := fmt.Sprintf("waiting in the queue, position %d of %d (%s)", p.ahead+1, max(p.total, p.ahead+1), why)
 	if q.isBatchManaged() {
-		line = fmt.Sprintf("waiting until other launches in %s end (%s)", q.req.RM.ID(), why)
+		line = fmt.Sprintf("waiting until other runs of mpiexec in %s end (%s)", q.req.RM.ID(), why)
 	}
 	if line != p.lastReport {
 		p.lastReport = line

@@ -526,7 +526,7 @@ func TestAllocationHasNoQueue(t *testing.T) {
 			if n := queued.Load(); n > 0 {
 				t.Errorf("wait %v: the queue was asked %d times", wait, n)
 			}
-			if reported := strings.Contains(r.lines(), "waiting until other launches in slurm 7 end"); reported != wait {
+			if reported := strings.Contains(r.lines(), "waiting until other runs of mpiexec in slurm 7 end"); reported != wait {
 				t.Errorf("wait %v: printed %q", wait, r.lines())
 			}
 		})

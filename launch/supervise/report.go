@@ -175,7 +175,7 @@ func (s *State) othersText() string {
 		}
 	}
 	if bySignal[0] > 0 {
-		how = append(how, fmt.Sprintf("%d exited after a request to end", bySignal[0]))
+		how = append(how, fmt.Sprintf("%d exited after mpiexec had asked for it", bySignal[0]))
 	}
 	ranks := "other rank"
 	if s.Cause.rule().blames == blameNobody {

@@ -39,7 +39,7 @@ rank 2 on b died: Segmentation fault (signal 11), core dumped
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
   bound to  no CPUs
-  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited after a request to end
+  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited after mpiexec had asked for it
   exit code 3`},
 	{"terminal codes", Policy{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), RankProfile{Program: "./a\nb", PID: 7, LastStderrLine: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e
@@ -54,9 +54,9 @@ rank 1 on a exited with code 3
 	{"one long after it", Policy{EndPolicy: job.EndPolicy{KeepOnExit: true}}, sequence(exits(1, 3), after(time.Second), exits(0, 4), exits(2, 0), exits(3, 0), drained), RankProfile{}, `
 rank 1 on a exited with code 3
   exit code 3`},
-	{"evidence", Policy{}, sequence(dies(0, 9)), RankProfile{Hint: "out of memory: the kernel has killed a process of its control group"}, `
+	{"evidence", Policy{}, sequence(dies(0, 9)), RankProfile{Hint: "out of memory: the kernel has killed a process in the job's control group"}, `
 rank 0 on a died: Killed (signal 9)
-  hint      out of memory: the kernel has killed a process of its control group
+  hint      out of memory: the kernel has killed a process in the job's control group
   exit code 137`},
 	{"exec failed", Policy{}, sequence(RankStartFailed{3, 126, "program ./x: permission denied", "chmod +x ./x"}), RankProfile{Program: "./x"}, `
 rank 3 on b: program ./x: permission denied
