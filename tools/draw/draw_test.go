@@ -156,11 +156,18 @@ Three.
 
 One. Two. Four.
 
+#### A-1
+
+#### A-2
+
+One. Two. Six.
+
 # Other
 
 One. Two. Five.
 `)))
-	if want := []string{"[Title. One. Two.]\nOne. Two.\nThree.", "[Title. One. Two.]\n- One.\n- Two.\n- Three.", "[Title. One. Two. > Section]\nOne. Two. Four.", "[Other]\nOne. Two. Five."}; !slices.Equal(got, want) {
+	if want := []string{"[Title. One. Two.]\nOne. Two.\nThree.", "[Title. One. Two.]\n- One.\n- Two.\n- Three.", "[Title. One. Two. > Section]\nOne. Two. Four.",
+		"[Title. One. Two. > Section > A-2]\nOne. Two. Six.", "[Other]\nOne. Two. Five."}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

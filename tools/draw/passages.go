@@ -44,6 +44,7 @@ func collectPassages(repo fs.FS) (found []sample, err error) {
 // and indented drawings.
 func passagesOf(name, text string) (found []sample) {
 	var block, headings []string
+	var levels []int // of headings
 	first, fenced := 0, false
 	end := func() {
 		joined := strings.Join(block, "\n")
@@ -63,7 +64,11 @@ func passagesOf(name, text string) (found []sample) {
 			end()
 			title := strings.TrimLeft(line, "#")
 			level := len(line) - len(title)
-			headings = append(headings[:min(level-1, len(headings))], strings.TrimSpace(title))
+			above := len(levels)
+			for above > 0 && levels[above-1] >= level {
+				above--
+			}
+			headings, levels = append(headings[:above], strings.TrimSpace(title)), append(levels[:above], level)
 		case len(block) == 0 && (strings.HasPrefix(line, "    ") || strings.HasPrefix(line, "\t")):
 		default:
 			if len(block) == 0 {
