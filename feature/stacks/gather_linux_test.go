@@ -1,8 +1,11 @@
 package stacks
 
 import (
+	"bufio"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remshell/feature/stacks/tree"
 	"remshell/job"
 )
 
@@ -52,6 +56,91 @@ func TestRankUnderADebugger(t *testing.T) {
 	if got, err := unix.Wait4(targets[1].pid, &status, unix.WNOHANG|unix.WUNTRACED, nil); got != 0 || err != nil {
 		t.Error("it was stopped: " + fmt.Sprint(status, err))
 	}
+}
+
+const waitsInMPI = `#include <stdio.h>
+volatile int sink;
+__attribute__((noinline)) void MPI_Barrier(void) { for (;;) sink++; }
+int main(void) { puts("ready"); fflush(stdout); MPI_Barrier(); sink++; }
+`
+
+// A rank under strace or gdb is not blamed for a hang. The report says that it could not be read because it is traced.
+func TestRankUnderStraceOrGDBIsNotBlamed(t *testing.T) {
+	waits := compileC(t, waitsInMPI)
+	for _, tracer := range [][]string{{"strace", "-o", "/dev/null", "-p"}, {"gdb", "-q", "-nx", "-p"}} {
+		t.Run(tracer[0], func(t *testing.T) {
+			if _, err := exec.LookPath(tracer[0]); err != nil {
+				t.Skip("needs " + tracer[0])
+			}
+			var targets []target
+			for rank := range 4 {
+				targets = append(targets, target{rank, startProgram(t, waits)})
+			}
+			cmd := exec.Command(tracer[0], append(tracer[1:], fmt.Sprint(targets[3].pid))...)
+			if _, err := cmd.StdinPipe(); err != nil { // gdb waits for commands
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			traced := func() bool {
+				status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", targets[3].pid))
+				return err != nil || !strings.Contains(string(status), "\nTracerPid:\t0\n")
+			}
+			for end := time.Now().Add(time.Minute); !traced(); {
+				if time.Now().After(end) {
+					t.Skipf("%s may not trace a process here", tracer[0])
+				}
+				runtime.Gosched()
+			}
+			got := ""
+			for range 100 { // a rank may still return from puts
+				got = tree.Summarize(gatherStacks(targets, time.Now().Add(10*time.Second)).report)
+				if strings.Contains(got, "-> MPI_Barrier") || strings.Contains(got, "ranks 0-2 ") {
+					break
+				}
+			}
+			if want := "  not read: rank 3, because another program, such as gdb or strace, traces it\n"; strings.Contains(got, "likely") || !strings.Contains(got, want) {
+				t.Errorf("no %q, or blamed:\n%s", want, got)
+			}
+		})
+	}
+}
+
+// compileC compiles a program in C with debug information and returns its path. It skips the test if there is no compiler.
+func compileC(t *testing.T, source string) string {
+	t.Helper()
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("needs a C compiler")
+	}
+	file, out := filepath.Join(t.TempDir(), "planted.c"), filepath.Join(t.TempDir(), "planted")
+	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := exec.Command(compiler, "-g", "-O1", "-o", out, file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return out
+}
+
+// startProgram starts a program, waits until it prints a line, and returns its process ID.
+func startProgram(t *testing.T, program string) int {
+	t.Helper()
+	cmd := exec.Command(program)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd.Process.Pid
 }
 
 // If reading the files of programs takes too long, the states of the ranks are reported nevertheless.

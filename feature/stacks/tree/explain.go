@@ -8,6 +8,7 @@ import (
 
 	"remshell/idset"
 	"remshell/job"
+	"remshell/stack"
 )
 
 // A Guess says which ranks probably keep the others waiting.
@@ -75,10 +76,13 @@ const (
 )
 
 // whyElsewhere returns the reason why group g may keep group largest waiting. The ranks of largest are in the given call.
-// The reason is zero if g is in the same call at the same place.
+// The reason is zero if g is in the same call at the same place. It is also zero if another process traces the ranks of
+// g, because then it is unknown where they are.
 func whyElsewhere(g, largest job.StackGroup, call string) reason {
 	name := InMPI(g)
 	switch {
+	case isTraced(g): // a debugger may let it run, as strace does
+		return reason{}
 	case g.State == job.StackEnded:
 		return reason{"the rank has ended", "the ranks have ended", weightEnded}
 	case g.State == job.StackStopped:
@@ -95,6 +99,21 @@ func whyElsewhere(g, largest job.StackGroup, call string) reason {
 		return reason{"it computes outside of " + familyOf(call), "they compute outside of " + familyOf(call), weightRuns}
 	}
 	return reason{"it waits in the kernel, outside of " + familyOf(call), "they wait in the kernel, outside of " + familyOf(call), weightSleeps}
+}
+
+// isTraced reports whether the stacks of a group could not be read because another process traces its ranks.
+func isTraced(g job.StackGroup) bool {
+	return len(g.Frames) == 0 && strings.HasSuffix(g.Note, stack.TracedNote)
+}
+
+// traced returns the ranks whose stacks could not be read because another process traces them.
+func traced(groups []job.StackGroup) (ranks []int) {
+	for _, g := range mainThreads(groups) {
+		if isTraced(g) {
+			ranks = append(ranks, g.Ranks...)
+		}
+	}
+	return idset.New(ranks...)
 }
 
 // AllAlike reports whether all ranks wait in the same MPI call at the same place of the program.

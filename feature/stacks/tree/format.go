@@ -30,8 +30,8 @@ func Format(r job.StackReport) string {
 	return b.String()
 }
 
-// Summarize returns a line for each group of main threads, a guess about which ranks keep the others waiting, and
-// the notes of the report.
+// Summarize returns a line for each group of main threads, a guess about which ranks keep the others waiting, the
+// ranks that another process traces, and the notes of the report.
 func Summarize(r job.StackReport) string {
 	var b strings.Builder
 	main := mainThreads(r.Groups)
@@ -47,6 +47,13 @@ func Summarize(r job.StackReport) string {
 		fmt.Fprintf(&b, "  all ranks are in the same call at the same place in the program. If %s never returns, compare the arguments of the ranks (root, communicator, count), which mpiexec cannot read.\n", call)
 	} else if likely := Likely(r); likely != "" {
 		fmt.Fprintf(&b, "  likely: %s\n", likely)
+	}
+	if ranks := traced(r.Groups); len(ranks) > 0 {
+		them := "it"
+		if len(ranks) > 1 {
+			them = "them"
+		}
+		fmt.Fprintf(&b, "  not read: %s, because another program, such as gdb or strace, traces %s\n", ranksOf(ranks), them)
 	}
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "  %s\n", format.EscapeSentence(note))
