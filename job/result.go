@@ -199,7 +199,8 @@ type Result struct {
 	Stacks      []StackRecord
 }
 
-// A GangUsage says how long a gang ran, and how long its ranks were stopped in the slices of other gangs.
+// A GangUsage says how long a gang ran, and how long its ranks were stopped, in the slices of other gangs or because the
+// job was suspended.
 type GangUsage struct {
 	Ran, Stopped time.Duration
 	Switches     int // how often its ranks were stopped

@@ -111,6 +111,9 @@ func (j *Job) IsSuspended() bool { return j.holds.IsHeld() }
 // IsHeld reports whether the ranks are stopped for a given reason.
 func (j *Job) IsHeld(reason job.Hold) bool { return j.holds.Has(reason) }
 
+// Stopped returns how long the ranks have been stopped in total, for any reason, and how often.
+func (j *Job) Stopped(now time.Time) (total time.Duration, times int) { return j.holds.Stopped(now) }
+
 // HeldFor returns how long the ranks have been stopped for a given reason. It returns 0 if they are not stopped for
 // that reason.
 func (j *Job) HeldFor(reason job.Hold, now time.Time) time.Duration {

@@ -41,6 +41,31 @@ func TestNeverStoppedAlone(t *testing.T) {
 	}
 }
 
+// --usage and --report of a gang count the time in which the user had suspended the job as time in which it was stopped.
+func TestUsageCountsSuspensions(t *testing.T) {
+	t.Parallel()
+	r := newGang("suspended", t.TempDir(), t.TempDir())
+	go func() {
+		for range 2 {
+			for strings.Count(r.Out.String(), "\n") < 4 { // until all ranks run
+				<-time.After(10 * time.Millisecond)
+			}
+			r.Signals <- syscall.SIGTSTP
+			<-r.Suspended
+			<-time.After(100 * time.Millisecond)
+			r.Suspended <- struct{}{}
+		}
+		r.Signals <- syscall.SIGTERM
+	}()
+	result, err := r.Do(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := result.Gang; g == nil || g.Stopped < 200*time.Millisecond || g.Switches != 2 || g.Ran <= 0 {
+		t.Errorf("%+v, want 2 stops of 100 ms each", g)
+	}
+}
+
 // A runningGang is a gang of a test.
 type runningGang struct {
 	run   *launchtest.Run

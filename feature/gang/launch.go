@@ -24,10 +24,9 @@ type jobTurns struct {
 	tellAt  time.Time            // when the user is told; zero: there is nothing new
 	over    bool                 // the job is ending
 
-	began   time.Time // when the first ranks were started
-	ended   time.Time // when nothing of the job ran any more; zero: it runs
-	stopped time.Time // since when its ranks are held on a node; zero: they run
-	usage   job.GangUsage
+	began time.Time // when the first ranks were started
+	ended time.Time // when nothing of the job ran any more; zero: it runs
+	held  bool      // its ranks are stopped on a node, in the turn of another job
 }
 
 // tellDelay is how long mpiexec waits for reports of other nodes before it reports a change to the user.
@@ -86,33 +85,26 @@ func (t *jobTurns) update() {
 		t.sent = all
 		t.job.SendAll(&Competitors{Parties: all})
 	}
-	switch held = held && !t.over; {
-	case held && t.stopped.IsZero():
-		t.stopped = time.Now()
-		t.usage.Switches++
-		t.job.Hold(job.HoldGang)
-	case !held && !t.stopped.IsZero():
-		t.usage.Stopped += time.Since(t.stopped)
-		t.stopped = time.Time{}
-		t.job.Release(job.HoldGang)
+	if held = held && !t.over; held != t.held {
+		if t.held = held; held {
+			t.job.Hold(job.HoldGang)
+		} else {
+			t.job.Release(job.HoldGang)
+		}
 	}
 	if t.tellAt.IsZero() {
 		t.tellAt = time.Now().Add(tellDelay)
 	}
 }
 
-// usageAt returns how long the job has run, and how long it was stopped in the turns of other jobs. Both times end now,
-// or at the end of the job.
+// usageAt returns how long the job has run, and how long it was stopped. Both times end now, or at the end of the job.
 func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
-	u := t.usage
 	if !t.ended.IsZero() {
 		now = t.ended
 	}
-	if !t.stopped.IsZero() {
-		u.Stopped += now.Sub(t.stopped)
-	}
-	if !t.began.IsZero() {
-		u.Ran = now.Sub(t.began) - u.Stopped
+	var u job.GangUsage
+	if u.Stopped, u.Switches = t.job.Stopped(now); !t.began.IsZero() {
+		u.Ran = max(0, now.Sub(t.began)-u.Stopped)
 	}
 	return &u
 }

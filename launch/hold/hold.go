@@ -33,6 +33,8 @@ type State struct {
 	since     map[job.Hold]time.Time // by reason, when it was added
 	heldSince time.Time              // when the ranks were stopped; unset while there is no reason
 	ended     bool                   // End was called
+	stopped   time.Duration          // how long the ranks were stopped until they last ran again
+	stops     int                    // how often they were stopped
 }
 
 // These are the actions that Add, Remove and End return. The caller carries them out.
@@ -65,6 +67,7 @@ func (s *State) Add(reason job.Hold, now time.Time) []Action {
 	actions := []Action{TellNodes{Why: reason, On: true}}
 	if len(s.since) == 0 {
 		s.heldSince = now
+		s.stops++
 		actions = append(actions, Suspend{})
 	}
 	s.since[reason] = now
@@ -79,6 +82,7 @@ func (s *State) Remove(reason job.Hold, now time.Time) []Action {
 	actions := []Action{TellNodes{Why: reason, HeldFor: s.HeldFor(reason, now)}}
 	if delete(s.since, reason); len(s.since) == 0 {
 		actions = append(actions, Resume{now.Sub(s.heldSince)})
+		s.stopped += now.Sub(s.heldSince)
 	}
 	return actions
 }
@@ -108,6 +112,14 @@ func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
 		return 0
 	}
 	return now.Sub(s.since[reason])
+}
+
+// Stopped returns how long the ranks have been stopped in total, for any reason, and how often.
+func (s *State) Stopped(now time.Time) (total time.Duration, times int) {
+	if total = s.stopped; s.IsHeld() {
+		total += now.Sub(s.heldSince)
+	}
+	return total, s.stops
 }
 
 // Reasons returns all reasons to stop the ranks, sorted. They are sent to a node that joins the job before

@@ -148,6 +148,24 @@ func TestRanksRunWhenNoReasonIsLeft(t *testing.T) {
 	}
 }
 
+// The time in which the ranks are stopped counts once, whatever the number of reasons.
+func TestStoppedTimeCountsOnce(t *testing.T) {
+	var s State
+	at := func(seconds int) time.Time { return began.Add(time.Duration(seconds) * time.Second) }
+	s.Add(job.HoldRequested, at(0))
+	s.Add(frozen, at(10))
+	s.Remove(job.HoldRequested, at(20))
+	if total, times := s.Stopped(at(25)); total != 25*time.Second || times != 1 {
+		t.Errorf("while stopped: %v, %d times", total, times)
+	}
+	s.Remove(frozen, at(30))
+	s.Add(frozen, at(40))
+	s.End(at(45))
+	if total, times := s.Stopped(at(60)); total != 35*time.Second || times != 2 {
+		t.Errorf("at the end: %v, %d times", total, times)
+	}
+}
+
 // HeldFor of a reason is the time since that reason was added, not since the first one.
 func TestEachReasonHasItsOwnTime(t *testing.T) {
 	var s State
