@@ -92,6 +92,7 @@ type liveJob struct {
 	extentSince time.Time      // time of the claim that its extent was taken from
 	gang        *job.Gang      // of its oldest claim; nil: it is no gang
 	gangJobs    []job.GangJob  // the gangs that share CPUs with it
+	suspended   bool           // a node reports another reason than turns to keep its ranks stopped
 }
 
 // A jobExtent describes the layout of a job on its nodes, apart from the number of ranks (aprun.md 7). A zero field
@@ -222,6 +223,7 @@ func (j *liveJob) addClaim(c job.Claim) {
 		j.Since, j.Command = c.Since, c.Command
 	}
 	j.setExtent(c)
+	j.suspended = j.suspended || c.Suspended
 	i, known := j.nodeIndex[c.Node]
 	if !known {
 		i = len(j.Nodes)
@@ -292,14 +294,14 @@ func (j *liveJob) setExtent(c job.Claim) {
 
 // setGang records how the job takes turns on CPUs. A gang whose ranks are stopped counts as waiting for its time
 // slice if it must not run in this slice. It also counts as waiting before its first slice, and if it was not
-// allowed to run a moment ago, since the clocks of hosts differ.
+// allowed to run a moment ago, since the clocks of hosts differ. A suspended gang never counts as waiting.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return
 	}
 	j.Gang = turns.NewView(*j.gang, j.gangJobs)
 	const moment = time.Second
-	j.Gang.Waits = j.Stopped && (!j.Gang.RunsAt(now) || !j.Gang.RunsAt(now.Add(-moment)) || now.Sub(j.Since) < j.gang.Slice+2*moment)
+	j.Gang.Waits = j.Stopped && !j.suspended && (!j.Gang.RunsAt(now) || !j.Gang.RunsAt(now.Add(-moment)) || now.Sub(j.Since) < j.gang.Slice+2*moment)
 }
 
 // gangCells returns the table cells of a job for the columns in gangColumns.

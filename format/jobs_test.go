@@ -244,6 +244,7 @@ func TestGangsWaitForTheirSlices(t *testing.T) {
 			Gang: &job.Gang{Party: party, GangTerms: job.DefaultGangTerms}, Reported: []int64{state}}
 	}
 	const s, hour = time.Second, time.Hour
+	const suspended = -2 // stopped, and its helper says that it is suspended
 	for _, test := range []struct {
 		name  string
 		now   time.Duration // since a slice of party 0 of an even cycle began
@@ -256,11 +257,18 @@ func TestGangsWaitForTheirSlices(t *testing.T) {
 		{"own slice", 25 * s, hour, column.Suspended, false, "2      50 %   (suspended) ./x"},
 		{"own slice has just begun", 20*s + s/2, hour, column.Suspended, false, "2      50 %   (waiting for its slice) ./x"},
 		{"before its first slice", 25 * s, 9 * s, column.Suspended, false, "2      50 %   (waiting for its slice) ./x"},
+		{"suspended in the slice of the other", 5 * s, hour, suspended, false, "2      50 %   (suspended) ./x"},
+		{"suspended when its slice has just begun", 20*s + s/2, hour, suspended, false, "2      50 %   (suspended) ./x"},
+		{"suspended before its first slice", 25 * s, 9 * s, suspended, false, "2      50 %   (suspended) ./x"},
 		{"it runs", 25 * s, hour, column.Running, false, "2      50 %   ./x"},
 		{"alone", 5 * s, hour, column.Suspended, true, "2      100 %  (suspended) ./x"},
 	} {
 		now := time.Unix(800_000, 0).Add(test.now)
-		claims := []job.Claim{claim("mine", 2, test.age, test.state, now), claim("other", 0, hour, column.Running, now)}
+		mine := claim("mine", 2, test.age, test.state, now)
+		if test.state == suspended {
+			mine.Reported, mine.Suspended = []int64{column.Suspended}, true
+		}
+		claims := []job.Claim{mine, claim("other", 0, hour, column.Running, now)}
 		if test.alone {
 			claims = claims[:1]
 		}

@@ -9,7 +9,6 @@ import (
 	"remshell/helper/diagnose"
 	"remshell/helper/lifecycle"
 	"remshell/helper/probe"
-	"remshell/job"
 	"remshell/wire"
 )
 
@@ -64,9 +63,7 @@ var sessionHandlers = func() (o wire.Owner[*Session]) {
 		}
 	})
 	wire.Handle(&o, func(s *Session, m *wire.Hold) {
-		if m.Why == job.HoldLauncherStopped {
-			s.claims.SetStopped(m.On)
-		}
+		s.claims.SetHold(m.Why, m.On)
 		s.stepLifecycle(lifecycle.Hold{Why: m.Why, On: m.On})
 	})
 

@@ -89,6 +89,8 @@ type Claim struct {
 	PID         int `json:"pid,omitempty"`      // process ID of the helper; 0: unknown
 	LauncherPID int `json:"launcher,omitempty"` // process ID of its mpiexec on LauncherHost; 0: unknown
 
+	Suspended bool `json:"-"` // its ranks are stopped for another reason than the turns of gangs, as the helper shows in the ledger
+
 	Reported []int64 `json:"-"` // values that the node's helper reports of the job, in the order of column.All; nil: not read
 
 	Movable bool `json:"movable,omitempty"` // the job accepts requests to move it (survive.md SV-17)

@@ -55,6 +55,7 @@ func (l *reader) readClaims(use func(Claim)) error {
 			c.User = l.d.accountName(s.uid)
 		}
 		if err == nil {
+			c.Suspended = s.suspended
 			use(c)
 		}
 	})
@@ -195,6 +196,14 @@ func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 	}
 	h.Release() // if the file cannot be removed, it counts as stale, because it is unlocked
 	return &HeldClaim{h.Warning, c, s}, nil
+}
+
+// SetSuspended shows readers of the ledger whether the job is suspended.
+func (h *HeldClaim) SetSuspended(suspended bool) error {
+	if err := h.file.setSuspended(suspended); err != nil {
+		return fmt.Errorf("cannot show in %s whether the job is suspended: %w", h.file.d.path, err)
+	}
+	return nil
 }
 
 // IdleReason returns why the job keeps the claim although it runs no ranks on this node, or "" if ranks should be

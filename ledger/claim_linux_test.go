@@ -57,6 +57,28 @@ func TestTakeClaimAndRelease(t *testing.T) {
 	}
 }
 
+// A claim shows whether its job is suspended, and remains valid. Its file does not change.
+func TestClaimShowsThatItsJobIsSuspended(t *testing.T) {
+	b := open(t, shared(t))
+	h, err := b.TakeClaim(t.Context(), claimOf("j1", 0), always)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, suspended := range []bool{false, true, true, false} {
+		if err := h.SetSuspended(suspended); err != nil {
+			t.Fatal(err)
+		}
+		if claims, err := b.Claims(); err != nil || len(claims) != 1 || claims[0].Suspended != suspended {
+			t.Errorf("%v: %+v, %v", suspended, claims, err)
+		}
+	}
+	h.SetSuspended(true)
+	if err := errors.Join(h.Release(), h.SetSuspended(false)); err != nil {
+		t.Error(err)
+	}
+	wantClaims(t, b)
+}
+
 // Of two jobs that want the same CPU the second is refused, and leaves nothing behind.
 func TestTakeClaimRefused(t *testing.T) {
 	b := open(t, shared(t))

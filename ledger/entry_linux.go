@@ -33,6 +33,7 @@ type entry struct {
 	file        inode
 	createdAt   int64 // Unix time in ns, 0: unknown; needed because inode numbers are reused
 	publishedAt int64 // Unix time in ns of the last change of the inode: when it was published
+	suspended   bool  // its job is suspended
 	text        []byte
 }
 
@@ -196,7 +197,7 @@ func (d *Dir) readEntry(dir int, user userDir, name string, limits *userLimits) 
 	if live, err := isLocked(fd); err != nil || !live {
 		return s, cmp.Or(err, errUnlocked)
 	}
-	s.createdAt = createdAt(fd)
+	s.createdAt, s.suspended = createdAt(fd), isSuspended(fd)
 	// Mode 0644 exactly: all users can read it, and only the owner can hold its lock. Replies with stacks have 0600, and
 	// so have names that only our user's jobs find.
 	mode := st.Mode & 0o7777

@@ -124,6 +124,31 @@ func (s *ownFile) lock() error {
 	return nil
 }
 
+// suspendedByte is the byte of a file's lock that the owner unlocks while its job is suspended. The file has no such
+// byte: locks may extend beyond the end of a file (fcntl(2)). So a claim can say that its job is suspended although a
+// claim is never changed after it was written.
+const suspendedByte = 1 << 40
+
+// setSuspended shows other users whether the job is suspended. The file must be locked.
+func (s *ownFile) setSuspended(suspended bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.fd < 0 {
+		return nil
+	}
+	l := unix.Flock_t{Type: unix.F_WRLCK, Start: suspendedByte, Len: 1}
+	if suspended {
+		l.Type = unix.F_UNLCK
+	}
+	return unix.FcntlFlock(uintptr(s.fd), unix.F_OFD_SETLK, &l)
+}
+
+// isSuspended reports whether the owner of a locked file has shown with setSuspended that its job is suspended.
+func isSuspended(fd int) bool {
+	l := unix.Flock_t{Type: unix.F_RDLCK, Start: suspendedByte, Len: 1}
+	return unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l) == nil && l.Type == unix.F_UNLCK
+}
+
 // publish gives the file the name by which other users find it. It returns unix.EEXIST if a file with that name
 // exists.
 func (s *ownFile) publish(name string) error {

@@ -218,6 +218,7 @@ func (c *Codec) claim(p *job.Claim) {
 	c.Word((*string)(&p.IdleReason), "reason")
 	c.Bool(&p.Shares)
 	c.gang(&p.Gang)
+	c.Bool(&p.Suspended)
 }
 
 // gang reads or writes a pointer to a Gang, which may be nil.

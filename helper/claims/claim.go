@@ -165,6 +165,9 @@ func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice str
 		w.carried.Release() // replaced by the new claim
 	}
 	w.held[m.Group.Name] = held
+	if len(w.holds) > 0 {
+		w.showSuspended(held)
+	}
 	terms := m.Claim
 	terms.Entry = claim
 	w.noteInClusterLedger(m.Group.Name, terms)
@@ -190,6 +193,9 @@ func (w *Worker) noteInClusterLedger(group string, t wire.Claim) {
 		return
 	}
 	w.clusterHeld[group] = held
+	if len(w.holds) > 0 {
+		w.showSuspended(held)
+	}
 }
 
 // clusterNote returns the note for the ledger that the cluster file names. It is a claim with the job's ranks

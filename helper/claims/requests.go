@@ -24,13 +24,12 @@ import (
 // A jobRequests holds the control requests to the job of this session. Each request is sent to mpiexec after the first
 // reply to the previous one. Several requests may be waiting for their final replies.
 type jobRequests struct {
-	receiving      bool
-	mpiexecStopped bool // mpiexec is stopped and cannot reply
-	waiting        []pendingRequest
-	current        *pendingRequest                    // sent to mpiexec, which has not replied yet; nil: none
-	accepted       map[string]*pendingRequest         // mpiexec works on them; by ID
-	shownReplies   map[*ledger.PostedFile]*time.Timer // all replies in the ledger; those with a timer are removed soon
-	finalReplies   []pendingRequest                   // requests with a final reply that the requester may not have read yet
+	receiving    bool
+	waiting      []pendingRequest
+	current      *pendingRequest                    // sent to mpiexec, which has not replied yet; nil: none
+	accepted     map[string]*pendingRequest         // mpiexec works on them; by ID
+	shownReplies map[*ledger.PostedFile]*time.Timer // all replies in the ledger; those with a timer are removed soon
+	finalReplies []pendingRequest                   // requests with a final reply that the requester may not have read yet
 }
 
 // A pendingRequest is a request of an authorized user for which there is no final reply yet.
@@ -77,9 +76,27 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	})
 }
 
-// SetStopped records whether mpiexec is stopped (SIGSTOP). While mpiexec is stopped, requests are refused at
-// once.
-func (w *Worker) SetStopped(stopped bool) { w.runTask(func() { w.requests.mpiexecStopped = stopped }) }
+// SetHold records whether there is the given reason to keep the ranks stopped, which is not the turns of gangs. While
+// there is one, the claims show that the job is suspended. While mpiexec itself is stopped, requests are refused at once.
+func (w *Worker) SetHold(why job.Hold, on bool) {
+	w.runTask(func() {
+		if w.holds[why] = on; !on {
+			delete(w.holds, why)
+		}
+		for _, groups := range []map[string]*ledger.HeldClaim{w.held, w.clusterHeld} {
+			for _, held := range groups {
+				w.showSuspended(held)
+			}
+		}
+	})
+}
+
+// showSuspended makes a claim show whether the job is suspended.
+func (w *Worker) showSuspended(held *ledger.HeldClaim) {
+	if err := held.SetSuspended(len(w.holds) > 0); err != nil {
+		w.inform(false, err.Error())
+	}
+}
 
 // handleRequest checks whether the user may make a request. It queues the request for mpiexec, or refuses it.
 func (w *Worker) handleRequest(a ledger.FoundRequest) {
@@ -101,7 +118,7 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 		w.writeReply(&pendingRequest{FoundRequest: a}, job.ControlReply{State: job.ReplyRefused, Text: fmt.Sprintf("%s, because job %s belongs to user %s", job.NotAllowedText, a.Job, w.ledger.UserName(os.Geteuid()))})
 		return
 	}
-	if w.requests.mpiexecStopped {
+	if w.holds[job.HoldLauncherStopped] {
 		w.writeReply(&pendingRequest{FoundRequest: a, role: role}, job.ControlReply{State: job.ReplyRefused, Text: job.LauncherStoppedText + " (by ^Z or by a batch system)"})
 		return
 	}

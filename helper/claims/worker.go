@@ -60,6 +60,7 @@ type Worker struct {
 	watchingClaims    bool               // ClaimsChanged is sent
 	userNames         map[int]string     // names of users that were looked up; empty: no name
 	requests          jobRequests
+	holds             map[job.Hold]bool // why the ranks are stopped, without the turns of gangs
 
 	adminFiles  probe.AdminFiles // files of the node's administrator, without those of limits
 	clusterFile string           // cluster file on this node, which names administrators
@@ -71,7 +72,7 @@ type Worker struct {
 // New starts a Worker for a session. send sends a message to mpiexec. root is "/", and environ is the helper's own
 // environment. carriedOver contains the claims that were kept from the job's last attempt (one run of all ranks).
 func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOver CarriedClaims) *Worker {
-	w := &Worker{carried: carriedOver, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
+	w := &Worker{carried: carriedOver, root: root, environ: environ, send: send, tasks: taskQueue{added: make(chan struct{}, 1)}, held: make(map[string]*ledger.HeldClaim), clusterHeld: make(map[string]*ledger.HeldClaim), userNames: make(map[int]string), holds: make(map[job.Hold]bool), done: make(chan struct{}), began: time.Now(), lockTimeout: decisionLockTimeout, adminFiles: probe.AdminFiles{Node: config.NodeFile, State: config.StateFile}, clusterFile: config.ClusterFile}
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	go func() {
 		defer close(w.done)
