@@ -9,8 +9,8 @@ import (
 )
 
 // A hardExit ends mpiexec even if other goroutines hang (rule TRUST-34). It counts SIGINT, SIGTERM and SIGHUP itself.
-// If mpiexec still runs some time after the last signal that countSignal counts, the hardExit makes it exit. A
-// hardExit takes no lock and waits for no other goroutine, so a goroutine that hangs cannot block it.
+// After the third SIGINT, or some time after the second SIGTERM or SIGHUP, it makes mpiexec exit. A hardExit takes no
+// lock and waits for no other goroutine, so a goroutine that hangs cannot block it.
 type hardExit struct {
 	interruptCount, endCount int
 
@@ -26,8 +26,7 @@ const (
 // hardExitMessage is printed before a hardExit ends mpiexec.
 const hardExitMessage = "mpiexec: exiting at once; the hosts end the remaining ranks by themselves\n"
 
-// countSignal counts a signal. last is true if this is the last signal before the exit. In that case delay is the
-// time until the exit.
+// countSignal counts a signal. last is true if mpiexec must exit because of this signal, after delay.
 func (r *hardExit) countSignal(s syscall.Signal) (delay time.Duration, last bool) {
 	if s == syscall.SIGINT {
 		r.interruptCount++
@@ -60,8 +59,7 @@ func (r *hardExit) watchSignals(signals <-chan os.Signal) {
 }
 
 // exitNow prints hardExitMessage, restores the terminal, and exits after hardExitFlushTime. During this time other
-// goroutines can still kill the ranks on the hosts. The time begins when the goroutine that prints the message
-// runs, which may be late on a busy machine.
+// goroutines can still kill the ranks on the hosts.
 func (r *hardExit) exitNow(code int) {
 	printing := make(chan struct{})
 	go func() { // a terminal that accepts no data must not block the exit

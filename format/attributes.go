@@ -53,8 +53,8 @@ func formatSpeed(kind []job.Node) string {
 	return text
 }
 
-// formatRange returns the smallest and the largest of the values of the nodes, or one value if both are equal. It
-// returns "" if the value is unknown.
+// formatRange returns the range of valueOf over the nodes, such as "2-4 MiB", or one value if all are equal. It
+// returns "" if no value is positive.
 func formatRange(kind []job.Node, unit string, valueOf func(job.Node) int) string {
 	least, most := valueOf(kind[0]), valueOf(kind[0])
 	for _, n := range kind {

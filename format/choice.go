@@ -88,8 +88,8 @@ func NodeSetRequest(s nodeset.Setting) string {
 	return t.String()
 }
 
-// formatSets lists the node sets. If there are more than maxListedSets, it lists the sets before and after the
-// first chosen set.
+// formatSets lists the node sets. If there are more than maxListedSets, it lists that many sets around the
+// first chosen one.
 func formatSets(c *job.NodeChoice) string {
 	from, to := 0, len(c.NodeSet.Sets)
 	if to > maxListedSets {

@@ -27,15 +27,16 @@ var RankVariables = []string{
 }
 
 // JobVariables lists the environment variables that describe the job to its ranks. Each variable is set only if it
-// applies to the job. An mpiexec that a rank starts does not read these variables as options, even if a variable
-// has the same name as an option's variable.
+// applies to the job. An mpiexec that a rank starts does not take options from them, although some have the names
+// of variables that set options.
 var JobVariables = []string{
 	"MPIEXEC_MEM_PER_RANK", "MPIEXEC_HUGEPAGES", "MPIEXEC_NODESET", "MPIEXEC_STAGE_DIR", "MPIEXEC_CKPT_DIR", "MPIEXEC_CKPT_SIGNAL",
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
 }
 
-// DryRun explains a plan (rule DIAG-1). It lists the candidates, the rejected nodes with the reasons, the order of
-// nodes and its sort key, the CPUs of each rank, and the variables of the ranks. If there is no plan, it says why.
+// DryRun explains a plan (rule DIAG-1). It lists the candidate hosts, the rejected nodes with the reasons, the
+// order of nodes and its sort key, the CPUs of each rank, and the variables of the ranks. If there is no plan, it
+// says why.
 func DryRun(v JobView) string {
 	var s paragraphs
 	for _, w := range v.Warnings {
@@ -191,8 +192,8 @@ func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	return lines.String()
 }
 
-// formatVariables lists the environment variables that mpiexec adds to, or removes from, the environment that ranks
-// have on their node.
+// formatVariables lists the environment variables that mpiexec adds to the environment of the ranks, or removes
+// from it.
 func formatVariables(v JobView) string {
 	var b strings.Builder
 	own, copied := ownAssignments(slices.Concat(v.Request.BaseEnv.Set, v.Request.GlobalEnv), v.Environ)
@@ -282,7 +283,7 @@ func ownAssignments(assignments, environ []string) (added []string, copied int) 
 }
 
 // quoteAssignment returns an assignment NAME=VALUE, with the value in quotes if it contains blanks or quotes. It
-// hides the value of a variable that may be secret.
+// hides the value if it may be secret.
 func quoteAssignment(assignment string) string {
 	name, value, _ := strings.Cut(assignment, "=")
 	if isSecretName(name) {

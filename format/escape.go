@@ -43,8 +43,8 @@ func EscapeLines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// EscapeJSON makes JSON text safe to print. It replaces characters that could control a terminal with JSON escapes,
-// which does not change the values.
+// EscapeJSON makes JSON text safe to print. Characters that could control a terminal become JSON escapes, so the
+// values do not change.
 func EscapeJSON(text []byte) []byte {
 	if !slices.ContainsFunc(text, func(b byte) bool { return !isLineBreakOrTab(rune(b)) && (b < ' ' || b > '~') }) {
 		return text // the usual case; the plan of a million ranks has 100 MB

@@ -160,8 +160,8 @@ type queueRow struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that ends, if known
 }
 
-// NewLedger merges the ledgers (directories of jobs) of several nodes. If pages contain one node under two names, its
-// claims count only once.
+// NewLedger merges the ledgers (directories of jobs) of several nodes. If pages contain one node under two names,
+// each of its claims is counted once.
 func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	l := Ledger{now: now}
 	indexOf, seenRank := make(map[job.Key]int), make(map[int]bool)
@@ -292,9 +292,9 @@ func (j *liveJob) setExtent(c job.Claim) {
 	}
 }
 
-// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped counts as waiting for its time
-// slice if it must not run in this slice. It also counts as waiting before its first slice, and if it was not
-// allowed to run a moment ago, since the clocks of hosts differ. A suspended gang never counts as waiting.
+// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped is waiting for its time slice if
+// the current slice is not its own. The same holds during the first slice after its start, and for a second after
+// its slice has begun, since the clocks of hosts differ. A suspended gang is never waiting.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return
@@ -605,7 +605,7 @@ func (l Ledger) FormatJSON(ref job.JobRef) string {
 }
 
 // formatAge returns the time that has elapsed since a moment in the past, as HH:MM:SS. If the moment is in the future,
-// it returns 0, because the clocks of other hosts may be ahead.
+// it returns 00:00:00, because the clocks of other hosts may be ahead.
 func (l Ledger) formatAge(since time.Time) string {
 	return job.FormatClock(max(0, l.now.Sub(since)).Truncate(time.Second))
 }

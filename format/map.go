@@ -158,8 +158,8 @@ func Hosts(v JobView) string {
 // A hostGroup holds the cells of one line about candidate hosts that look the same.
 type hostGroup struct{ names, size, origin, route string }
 
-// hostGroups groups the candidate hosts of the request that look the same. Groups are in the order of their first
-// host.
+// hostGroups returns the candidate hosts of the request, with hosts that look the same in one group. Groups are
+// in the order of their first host.
 func (v JobView) hostGroups() []hostGroup {
 	seen, listed := make(map[int]job.Node), make(map[int]bool)
 	for _, n := range v.Snapshot.Nodes {

@@ -21,9 +21,8 @@ type Detection struct {
 }
 
 // Read finds the GPUs of a node. root is the file system of the node ("/"). mayOpen reports whether this process
-// may open a device file such as "dev/nvidia0". Runtimes ignore GPUs whose device file they may not open. A
-// container or control group may deny access to the file, or the file may belong to a group to which the user does
-// not belong.
+// may open a device file such as "dev/nvidia0". Runtimes ignore GPUs whose device file they may not open. Access
+// may be denied by a container, by a control group, or by the file's mode.
 func Read(root fs.FS, mayOpen func(name string) bool) Detection {
 	t := sysfsTree{root, mayOpen}
 	var f Detection
@@ -309,14 +308,14 @@ func (t sysfsTree) renderNode(d device) string {
 }
 
 // countTiles returns the number of tiles of a card. The driver xe has a directory for each tile. The driver i915 has a
-// directory for each GT, and discrete cards have one GT per tile. accessible is true for a GPU that is part of a
-// processor; with i915, such a GPU counts as one tile.
-func (t sysfsTree) countTiles(d device, accessible bool) int {
+// directory for each GT, and discrete cards have one GT per tile. For a GPU that is part of a processor, integrated is
+// true, and the result with i915 is 1.
+func (t sysfsTree) countTiles(d device, integrated bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {
 		cards, _ := fs.ReadDir(t.FS, d.dir+"/drm")
 		i := slices.IndexFunc(cards, func(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), "card") })
-		if accessible || i < 0 {
+		if integrated || i < 0 {
 			return 1
 		}
 		folder, word = d.dir+"/drm/"+cards[i].Name()+"/gt", "gt"

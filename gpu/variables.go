@@ -65,8 +65,9 @@ func HiddenEnv() []string {
 }
 
 // AllowedByEnv returns the GPUs of a node that the environment of mpiexec allows. A batch system or an outer mpiexec
-// may have set the variables. uuid returns the UUID of a GPU, or "" if the UUID is unknown. NVIDIA's and AMD's
-// variables also accept UUIDs, even abbreviated. As in CUDA and ROCm, a list ends at the first invalid word.
+// may have set variables that select GPUs. uuid returns the UUID of a GPU, or "" if the UUID is unknown. NVIDIA's
+// and AMD's variables also accept UUIDs, even abbreviated. As in CUDA and ROCm, a list ends at the first invalid
+// word.
 func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(GPU) string) []GPU {
 	named := func(g GPU, _ int, word string) bool {
 		return word == strconv.Itoa(g.Index) || len(word) > len("GPU-") && strings.HasPrefix(uuid(g), word)
@@ -78,7 +79,7 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 		all = limitByList(all, AMD, strings.ToUpper(text), named)
 	}
 	if text, set := value("HIP_VISIBLE_DEVICES"); set { // its indices count the GPUs that remain
-		all = limitByList(all, AMD, text, func(_ GPU, at int, word string) bool { return word == strconv.Itoa(at) })
+		all = limitByList(all, AMD, text, func(_ GPU, index int, word string) bool { return word == strconv.Itoa(index) })
 	}
 	if text, _ := value("ZE_AFFINITY_MASK"); text != "" && text != "default" {
 		mode, _ := value(levelZeroHierarchy)
@@ -96,15 +97,15 @@ func AllowedByEnv(all []GPU, value func(name string) (string, bool), uuid func(G
 }
 
 // limitByList removes the GPUs of vendor v that are not in a list. text contains the words of the list, and matches
-// reports whether a word refers to a GPU. The argument at is the index of the GPU among the GPUs of its vendor.
-func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, at int, word string) bool) []GPU {
+// reports whether a word refers to a GPU. index is the position of the GPU among the GPUs of its vendor.
+func limitByList(all []GPU, v Vendor, text string, matches func(g GPU, index int, word string) bool) []GPU {
 	mine := ofVendor(v, all)
 	shown := make(map[string]bool)
 	for word := range strings.SplitSeq(text, ",") {
 		word = strings.TrimSpace(word)
 		known := false
-		for at, g := range mine {
-			if matches(g, at, word) {
+		for index, g := range mine {
+			if matches(g, index, word) {
 				shown[g.Address], known = true, true
 			}
 		}

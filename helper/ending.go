@@ -19,7 +19,7 @@ const (
 	outputTimeout = 2 * time.Second
 
 	// slowReaderAfter is how long the pipes of ranks may stay open after the last process has ended. After
-	// that time, the helper reports to mpiexec that it only waits for output to be accepted.
+	// that time, the helper reports to mpiexec that it is waiting only for output to be read.
 	slowReaderAfter = time.Second
 )
 
@@ -40,8 +40,8 @@ func (s *Session) startEnding() {
 	}
 }
 
-// terminateAll sends SIGTERM to all processes of the job. A rank that is already exiting counts as a rank that ended by
-// itself.
+// terminateAll sends SIGTERM to all processes of the job. Ranks that are already exiting will be reported as ended by
+// themselves.
 func (s *Session) terminateAll() {
 	s.orphans.noteOrphanGroups(s.Lifecycle.IsRank)
 	for _, terminating := range s.Hooks.Terminating {
@@ -71,8 +71,8 @@ func (s *Session) signalAll(sig unix.Signal) {
 	}
 }
 
-// awaitPipesClosed waits, in the background, until the pipes of all ranks are closed. All processes have ended by
-// then, but a pipe may still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or
+// awaitPipesClosed waits, in the background, until the pipes of all ranks are closed. The processes have already
+// ended, but a pipe may still hold output. After slowReaderAfter it posts PipesSlow. If the job is being ended, or
 // processes may keep running, it gives up after outputTimeout. At the end it posts PipesClosed. Both events contain
 // round, which identifies this wait.
 func (s *Session) awaitPipesClosed(round int) {
@@ -148,16 +148,15 @@ func newHelperSignals() helperSignals {
 // and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is the event that half of the grace period has passed since a signal was to end the helper's ranks.
-// grace is that half.
+// endNotOrdered is the event that mpiexec has not ended the job within half of the grace period after
+// HelperSignaled. grace is that half.
 type endNotOrdered struct{ grace time.Duration }
 
-// handleOwnSignal handles a signal that the helper's own process has received. Signals that mpiexec passes on
-// to ranks arrive as wire.Signal messages instead. A signal that ends a process is meant for the ranks, and
-// the sender may have sent it to them, too. The helper reports the signal, so that mpiexec ends the job. If
-// mpiexec does not, the helper ends the ranks after half of their grace period; mpiexec then still receives
-// their output and usage (rule RM-60). Without ranks, or after the reaper was killed, the helper ends the job
-// as if mpiexec were gone.
+// handleOwnSignal handles a signal that the helper's own process has received. (Signals that mpiexec passes on
+// to ranks are wire.Signal messages.) The helper reports a signal that ends processes, so that mpiexec ends the
+// job. If mpiexec does not, the helper ends the ranks after half of their grace period, so that mpiexec still
+// receives their output and usage (rule RM-60). Without ranks, or after the reaper was killed, the helper ends
+// the job as if mpiexec were gone.
 func (s *Session) handleOwnSignal(sig os.Signal) {
 	number, _ := sig.(unix.Signal)
 	ours := s.Prepare != nil && len(s.byRank) > 0 && os.Getppid() == s.reaperPID

@@ -37,8 +37,8 @@ type Group struct {
 	variables        []string // of features, for the environment of all ranks
 }
 
-// streamWindow returns how many bytes of a rank's output stream may be sent to mpiexec before it grants new
-// credit.
+// streamWindow returns how many bytes of a rank's output stream may be sent to mpiexec before mpiexec grants
+// new credit.
 func (g *Group) streamWindow() int {
 	if g.Prepare.Streams.Window > 0 {
 		return g.Prepare.Streams.Window

@@ -173,7 +173,7 @@ type rankRecord struct {
 }
 
 // rankRecordSize is the size of a record in the guard's pipe, in bytes. The kernel writes recordsPerWrite records at
-// once (PIPE_BUF of pipe(7)), so no record is cut.
+// once (PIPE_BUF of pipe(7)), so no record is split.
 const (
 	rankRecordSize  = 12
 	recordsPerWrite = 4096 / rankRecordSize

@@ -87,9 +87,9 @@ func (l *leftJob) signalProcesses(sig syscall.Signal) (n int) {
 }
 
 // jobProcesses selects the processes of the job from a list of all processes. A process belongs to the job if marked
-// returns true, or if it is in the session or process group of a rank. A rank's PID is no longer used once no process
-// has it as its session or group, because the kernel may give it to another process. If a rank ended while mpiexec
-// lived, only processes that started before the rank's end count.
+// returns true, or if it is in the session or process group of a rank. Once no process has a rank's PID as its
+// session or group, jobProcesses forgets the PID, because the kernel may reuse it. If a rank ended while mpiexec
+// lived, only processes that started before the rank's end are chosen by its PID.
 func (l *leftJob) jobProcesses(all []proc.Info, marked func(pid int) bool) (chosen []proc.Info) {
 	taken := make(map[int]proc.StartTicks)
 	for _, p := range all {

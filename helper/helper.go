@@ -94,8 +94,8 @@ func (sys System) ranksLeadSessions() bool {
 	return sys.Terminal || sys.sessionBatchSystem() == nil
 }
 
-// sessionBatchSystem returns the batch system that runs this helper, if it finds a job's processes by their
-// session. Otherwise it returns nil.
+// sessionBatchSystem returns the batch system that runs this helper, if that batch system finds a job's
+// processes by their session. Otherwise it returns nil.
 func (sys System) sessionBatchSystem() *batch.System {
 	return batch.BySessions(batch.Inputs{Env: job.Variables(sys.Environ)})
 }

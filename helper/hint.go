@@ -52,12 +52,12 @@ func killedBy(exit *job.Exit) unix.Signal {
 	return unix.Signal(exit.Signal)
 }
 
-// memoryDaemons are programs that kill processes when memory is short, before the kernel does. Of these,
-// earlyoom sends SIGTERM first.
+// memoryDaemons are programs that kill processes when memory is short, before the kernel does. Some send
+// SIGTERM before SIGKILL.
 var memoryDaemons = []string{"earlyoom", "nohang", "oomd", "systemd-oomd"}
 
-// memoryDaemonHint returns a hint if one of memoryDaemons runs on this machine and the ranks used at least half of its
-// memory. Otherwise it returns "". bytes is the memory that the ranks used.
+// memoryDaemonHint returns a hint if one of memoryDaemons runs on this machine and the ranks used at least half of the
+// machine's memory. Otherwise it returns "". bytes is the memory that the ranks used.
 func memoryDaemonHint(root fs.FS, bytes int64) string {
 	total := probe.TotalMemory(root)
 	if total == 0 || bytes < total/2 {
@@ -80,8 +80,8 @@ func memoryDaemonHint(root fs.FS, bytes int64) string {
 // sends a signal (getrlimit(2)).
 type rankLimits struct{ cpu, file unix.Rlimit }
 
-// rlimitsOf returns the limits of a process that has ended and was not reaped yet. Limits that cannot be read count
-// as unlimited.
+// rlimitsOf returns the limits of a process that has ended and was not reaped yet. A limit that cannot be read is
+// returned as unlimited.
 func rlimitsOf(pid int) rankLimits {
 	none := unix.Rlimit{Cur: math.MaxUint64, Max: math.MaxUint64}
 	l := rankLimits{none, none}
@@ -117,9 +117,9 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 }
 
 // countDenials records how many processes the kernel has killed for lack of memory so far, and how many forks it has
-// denied. If running is true, it also counts for the whole machine. This takes 0.1 ms, so it is done only when the
-// ranks have run for a second. countDenials sends the counts to the reaper, too, because a killed helper cannot
-// report why it was killed.
+// denied. If running is true, the ranks run, and it counts the kills on the whole machine, once. This takes 0.1 ms,
+// so it is not done for jobs of less than a second. countDenials sends the counts to the reaper, too, because a
+// killed helper cannot report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

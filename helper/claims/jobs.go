@@ -88,8 +88,8 @@ func (w *Worker) listJobs(m *wire.ListLedger) {
 	w.send(answer)
 }
 
-// splitLimitError converts a *ledger.LimitError to a notice, because the list can be used although some
-// entries are missing. It returns any other error unchanged.
+// splitLimitError converts a *ledger.LimitError to a notice, because the list of jobs can be used even if it is
+// incomplete. It returns any other error unchanged.
 func splitLimitError(err error) (notice string, other error) {
 	var limit *ledger.LimitError
 	if errors.As(err, &limit) {

@@ -219,7 +219,7 @@ func (w *Worker) removeReplies() {
 }
 
 // submitRequest writes a request of the current user to another job into the ledger (the node's directory of
-// claims and requests), and sends the reply to mpiexec. It waits for the reply on another goroutine.
+// claims and requests), without blocking. It sends the reply to mpiexec when it arrives.
 func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil {

@@ -129,7 +129,7 @@ func (w *Worker) HandleMessage(m wire.Message) {
 	w.runTask(func() { owned.Handle(w, m) })
 }
 
-// runTask queues a task. It never blocks, because tasks send messages through the session, so that worker and
+// runTask queues a task. It never blocks: tasks send messages through the session, so the worker and the
 // session could otherwise wait for each other. Tasks that are queued after Close are dropped.
 func (w *Worker) runTask(task func()) { w.tasks.addTask(task) }
 

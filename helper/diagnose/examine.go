@@ -268,8 +268,8 @@ func folderSpace(path string) job.FileSystem {
 	return s
 }
 
-// cacheDir returns the directory below which mpiexec stores its program on this node. This is XDG_CACHE_HOME
-// or, if that is not an absolute path, HOME. It returns "" if neither is an absolute path.
+// cacheDir returns the directory below which mpiexec stores its own executable on this node. This is
+// XDG_CACHE_HOME or, if that is not an absolute path, HOME. It returns "" if neither is an absolute path.
 func cacheDir(environ []string) string {
 	for _, dir := range []string{job.EnvValue(environ, "XDG_CACHE_HOME"), job.EnvValue(environ, "HOME")} {
 		if filepath.IsAbs(dir) {
@@ -325,8 +325,8 @@ func ownName(ctx context.Context) (addresses []string, reason string) {
 	return addresses, ""
 }
 
-// lookupHost looks up a name, first in files and name servers, and then with the C library. Each of the two
-// may take half of the remaining time.
+// lookupHost looks up a name, first in files and name servers, and then with the C library. Each lookup may
+// take half of the remaining time.
 func lookupHost(ctx context.Context, host string) []netip.Addr {
 	own, cancel := context.WithTimeout(ctx, lookupTimeout/2)
 	defer cancel()
@@ -397,8 +397,8 @@ func sshdConfigPath(title string) string {
 }
 
 // readSSHDConfig reads an sshd_config and the files that it includes. The result is indexed by keyword in
-// lower case. If a keyword occurs several times, the first value counts (sshd_config(5)). Files that cannot
-// be read are skipped.
+// lower case. If a keyword occurs several times, its first value is used (sshd_config(5)). Files that cannot be
+// read are skipped.
 func readSSHDConfig(root fs.FS, file string) map[string]string {
 	found := make(map[string]string)
 	text, _ := fs.ReadFile(root, strings.TrimPrefix(file, "/"))
