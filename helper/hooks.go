@@ -174,8 +174,8 @@ func (s *Session) Ranks() []*Rank { return slices.Collect(maps.Values(s.ranks)) 
 // stacks are already being gathered. Only the session's goroutine may call it.
 func (s *Session) RequestStacks() { s.stepLifecycle(lifecycle.RequestStacks{}) }
 
-// StacksReported ends what RequestStacks has begun, after the stacks were sent to mpiexec. From then on,
-// SIGQUIT is passed on to the ranks again. Only the session's goroutine may call it.
+// StacksReported ends the gathering that RequestStacks began. A feature calls it after it has sent the stacks
+// to mpiexec. From then on, SIGQUIT is passed on to the ranks again. Only the session's goroutine may call it.
 func (s *Session) StacksReported() { s.stepLifecycle(lifecycle.StacksReported{}) }
 
 // Hold adds a reason to keep the ranks on this node stopped, or removes it if add is false. It does nothing
@@ -240,8 +240,8 @@ func (s *Session) WatchLink(silence time.Duration) {
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 
-// Post queues do, which the session's goroutine calls after it has handled the events that are already queued. If the
-// session ends first, do is never called. Any goroutine may call Post.
+// Post makes the session's goroutine call do after the events that are already queued. If the session ends first, do
+// is never called. Any goroutine may call Post.
 func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 
 // Done returns a channel that is closed when the session is over.

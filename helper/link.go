@@ -83,7 +83,7 @@ func watchLink(sys System, silence time.Duration, s *Session) *linkWatch {
 }
 
 // sendHeartbeats sends a Ping to mpiexec at regular intervals as long as the session lasts. This is needed if a batch
-// system's launcher carries the connection, because otherwise mpiexec could not notice that it is dead (rule RM-40).
+// system's launcher carries the connection: without Pings, mpiexec could not notice a dead connection (rule RM-40).
 func (s *Session) sendHeartbeats() {
 	tick := time.NewTicker(wire.HeartbeatEvery)
 	defer tick.Stop()

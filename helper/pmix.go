@@ -70,7 +70,7 @@ func (s *Session) startPMIxServer(g *Group) error {
 }
 
 // removePMIx removes an ended group and its files from the PMIx server. The server ends when no group uses it
-// any more (rule PMIX-17). Groups that are prepared but not started count as users.
+// any more (rule PMIX-17). A group that is prepared but not started uses it, too.
 func (s *Session) removePMIx(g *Group) {
 	if s.pmix == nil {
 		return

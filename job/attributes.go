@@ -71,7 +71,7 @@ func (n *Node) probedAttribute(name string) nodeset.Value {
 }
 
 // HasProbedFeature reports whether the node has a network with this label, or a GPU of this vendor. It considers
-// the networks and GPUs that the helper has found. The cluster file can add and remove networks.
+// the GPUs that the helper has found, and the networks after changes by the cluster file.
 func (n *Node) HasProbedFeature(feature string) bool {
 	return slices.Contains(n.allNetworks(), feature) || slices.ContainsFunc(n.GPUs, func(g gpu.GPU) bool { return string(g.Vendor) == feature })
 }

@@ -1,7 +1,7 @@
 package job
 
-// These are the exit codes that mpiexec uses by itself (cli.md EXIT-5). env(1), timeout(1) and shells use the
-// same codes.
+// These are the exit codes of mpiexec itself, as opposed to those of ranks (cli.md EXIT-5). env(1), timeout(1)
+// and shells use the same codes.
 const (
 	ExitOK        = 0
 	ExitTimeout   = 124 // the time of -timeout was over

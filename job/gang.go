@@ -74,8 +74,8 @@ func (u Occupancy) usesWithoutTurns(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }
 
-// CPUsInTurns returns the busy CPUs that a gang with turn number party can share, in ascending order. These are the
-// CPUs that only gangs with other turns use.
+// CPUsInTurns returns the busy CPUs that a gang of this party can share, in ascending order. These are the CPUs
+// that are used only by gangs of other parties.
 func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	var own []int
 	for _, g := range u.GangCPUs {

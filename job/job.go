@@ -160,7 +160,7 @@ type User struct {
 }
 
 // QueueHosts returns the hosts that can keep the queue, in the order in which mpiexec tries them. If it returns
-// nil, one of the candidates keeps the queue.
+// nil, one of the candidate hosts keeps the queue.
 func (q Queue) QueueHosts() []NodeDef {
 	if q.Host == nil {
 		return nil
@@ -362,7 +362,7 @@ type Probe struct {
 
 // DepthAndShape returns the largest number of CPUs per rank, and the largest exact number of ranks per node, that
 // any app context requests (aprun.md 7). A result is 0 if no app context makes such a request. A request for one
-// CPU per rank does not count.
+// CPU per rank is ignored.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {

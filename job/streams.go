@@ -24,8 +24,8 @@ func (s Streams) ReadsStdin(rank int) bool {
 	return s.Stdin.Contains(rank)
 }
 
-// An Output says where one output stream of the ranks, stdout or stderr, goes. stdio.ParseLabel and stdio.ParseFile
-// describe the patterns.
+// An Output says where one output stream of the ranks, stdout or stderr, goes. stdio.ParseLabel describes the
+// patterns of labels, and stdio.ParseFile those of file names.
 type Output struct {
 	Label    string // pattern of the label before each line; empty: none
 	Color    bool   // color the labels by rank

@@ -123,8 +123,8 @@ type (
 	OutputSent struct{ Rank int }
 	// NoChildren is the event that the helper no longer has child processes.
 	NoChildren struct{}
-	// PipesClosed is the event that the pipes of all ranks are closed or were given up. It answers AwaitPipesClosed
-	// with the same Round.
+	// PipesClosed is the event that all pipes are closed, or that the wait for them has timed out. It is posted for
+	// the AwaitPipesClosed with the same Round.
 	PipesClosed struct{ Round int }
 	// PipesSlow is the event that some pipes are still open a while after the AwaitPipesClosed with the same Round.
 	PipesSlow struct{ Round int }
@@ -140,7 +140,7 @@ type (
 	// StacksReported is the event that the stacks of the ranks have been sent.
 	StacksReported struct{}
 	// End is the event that processes which are left after the duration Linger must be ended. If the ending has already
-	// begun, End can only shorten its times.
+	// begun, End can only bring forward its deadlines.
 	End struct{ Linger, Grace time.Duration }
 	// TimerFired is the event that the time of the last SetTimer has passed.
 	TimerFired struct{}
@@ -499,9 +499,9 @@ func (s *State) rankForked(e Forked) []any {
 	return append(do, LookForChildren{})
 }
 
-// takeEarlyEnd handles the end of a rank that was reported before its Forked event. It ignores a child that ended
-// before the rank was started (e.At), because that was another process with the same PID. It returns the actions for
-// the end.
+// takeEarlyEnd handles the end of a rank that was reported before its Forked event. It returns the actions for the
+// end. It ignores a child that ended before e.At, the start of the rank, because that was another process with the
+// same PID.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {
@@ -627,8 +627,8 @@ func (s *State) reportDrained() []any {
 	return []any{ReportDrained{}}
 }
 
-// beginEnding begins to end all processes, and returns the actions for that. If the ending has already begun, it may
-// only shorten its times.
+// beginEnding begins to end all processes, and returns the actions for that. If the ending has already begun,
+// beginEnding can only bring forward its deadlines.
 func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{StartEnding{}}

@@ -15,8 +15,8 @@ const (
 	pmix
 )
 
-// familyPrefixes maps prefixes of library names to families. It contains names that exist in only one family.
-// In library names, an ABI version follows the prefix.
+// familyPrefixes maps prefixes of library names to families of MPI and PMIx libraries. It contains names that
+// exist in only one family. In library names, an ABI version follows the prefix.
 var familyPrefixes = []struct {
 	prefix string
 	family

@@ -63,17 +63,17 @@ func readObject(f io.ReaderAt) (*object, error) {
 	return o, o.readHeaders(f, head, headers)
 }
 
-// readPiece returns size bytes of a file, starting at offset at. head contains the beginning of the file, which was
+// readPiece returns size bytes of a file, starting at offset. head contains the beginning of the file, which was
 // already read.
-func readPiece(f io.ReaderAt, head []byte, at uint64, size int) ([]byte, error) {
-	if at <= uint64(len(head)) && uint64(len(head))-at >= uint64(size) {
-		return head[at:][:size], nil
+func readPiece(f io.ReaderAt, head []byte, offset uint64, size int) ([]byte, error) {
+	if offset <= uint64(len(head)) && uint64(len(head))-offset >= uint64(size) {
+		return head[offset:][:size], nil
 	}
-	if int64(at) < 0 {
+	if int64(offset) < 0 {
 		return nil, errDamaged
 	}
 	piece := make([]byte, size)
-	if n, _ := f.ReadAt(piece, int64(at)); n < size {
+	if n, _ := f.ReadAt(piece, int64(offset)); n < size {
 		return nil, errDamaged
 	}
 	return piece, nil
@@ -151,15 +151,15 @@ func (o *object) fileOffset(address uint64) uint64 {
 	return 0
 }
 
-// readName reads a string from the string table of a file. table is the offset of the string table in the file, and at
-// is the offset of the string in the table.
-func readName(f io.ReaderAt, table, at uint64) (string, error) {
-	if table == 0 || int64(table+at) < 0 || table+at < table {
+// readName reads a string from the string table of a file. table is the offset of the string table in the file, and
+// offset is that of the string in the table.
+func readName(f io.ReaderAt, table, offset uint64) (string, error) {
+	if table == 0 || int64(table+offset) < 0 || table+offset < table {
 		return "", errDamaged
 	}
 	for size := 256; size <= maxNameBytes; size *= 4 {
 		piece := make([]byte, size)
-		n, _ := f.ReadAt(piece, int64(table+at))
+		n, _ := f.ReadAt(piece, int64(table+offset))
 		if name, _, ended := bytes.Cut(piece[:n], []byte{0}); ended {
 			return string(name), nil
 		}

@@ -27,8 +27,8 @@ import (
 )
 
 // Node describes the hardware of this machine as planning needs it. It reads /proc and /sys; root is "/".
-// Only CPUs in this process's affinity mask and cpuset count (rule PLACE-5). In the same way, variables in
-// environ, the helper's own environment, limit the GPUs.
+// It includes only CPUs in this process's affinity mask and cpuset (rule PLACE-5), and only GPUs that variables
+// in environ, the helper's own environment, allow.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {

@@ -36,8 +36,9 @@ func addrPort(addr, port string) (netip.AddrPort, error) {
 }
 
 // IsRetransmitting reports whether the kernel has repeated data of a connection, or probes of a closed window, more
-// than twice without receiving a reply. table has the form of /proc/net/tcp. Its two counters return to 0 at the
-// first acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is icsk_probes_out).
+// than twice without receiving a reply. table has the form of /proc/net/tcp. A connection's two counters in it
+// return to 0 at the first acknowledgment (proc_net_tcp.txt: retrnsmt is icsk_retransmits, timeout is
+// icsk_probes_out).
 func IsRetransmitting(table string, local, remote netip.AddrPort) bool {
 	for line := range strings.Lines(table) {
 		f := strings.Fields(line)

@@ -165,9 +165,8 @@ func (id Identity) rankEnv(app []string) []string {
 	return env
 }
 
-// gpuEnv returns the environment app. If the user has requested GPUs, it replaces all GPU variables with those
-// that select the rank's GPUs. The node and the launcher set such variables to all GPUs. Package cli does not
-// let the user set any.
+// gpuEnv returns the environment in app. If the user has requested GPUs, it replaces all GPU variables with
+// those that select the rank's GPUs. Package cli does not let the user set such variables.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)

@@ -30,8 +30,8 @@ const (
 // be registered, because it is removed as a whole.
 var leftoverDirs = []string{"/dev/shm/", "/tmp/"}
 
-// AddFiles registers files of a rank that are to be removed. It returns the files that it refuses, because
-// they are in other directories or exceed the limit.
+// AddFiles registers files of a rank that are to be removed. It returns the files that it refuses, because they
+// are in other directories or there are too many files.
 func (l *Leftovers) AddFiles(rank int, files []string) (refused []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

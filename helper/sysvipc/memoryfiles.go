@@ -16,8 +16,8 @@ type MemoryFiles struct {
 	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }
 
-// Size returns the memory of the files of these processes, in bytes. Each file counts once, whether it is
-// mapped or only open. It does not count memory outside of /dev/shm that is mapped without a descriptor.
+// Size returns the memory of the files of these processes, in bytes. Each file is counted once, whether it is
+// mapped or only open. Memory outside of /dev/shm that is mapped without a descriptor is not counted.
 func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 	deadline, uid := time.Now().Add(ScanTimeout), os.Geteuid()
 	there, now, sizes := make(map[fileNumber]file), make(map[fileNumber]time.Time), make(map[fileNumber]int64)

@@ -20,8 +20,8 @@ const ShmDir = "/dev/shm"
 // ScanTimeout is the maximum time for a scan of the job's processes (rule PD-21).
 const ScanTimeout = 200 * time.Millisecond
 
-// scanPause is the shortest time between two scans. The first failure and the end of a job both need a scan. If the
-// end follows soon, the pause saves its scan.
+// scanPause is the shortest time between two scans. The first failure and the end of a job each cause a scan. If
+// they are closer together, the second scan is left out.
 const scanPause = time.Second
 
 // maxEntries is the maximum number of names in ShmDir that are read. A limit is needed because any user may create

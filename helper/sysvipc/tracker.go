@@ -145,7 +145,7 @@ type sysvSegment struct {
 }
 
 // leftSegments returns the segments that dead processes of the job have created and that no process uses (rule PD-18).
-// Times may differ by one second, because the kernel keeps those of segments in whole seconds.
+// It allows a difference of one second between times, because the kernel keeps the times of segments in whole seconds.
 func (b *Tracker) leftSegments(all []sysvSegment, uid int) (leftovers []leftObject[sysvSegment]) {
 	for _, s := range all {
 		if s.cuid != uid || s.attached != 0 {

@@ -105,8 +105,7 @@ func (s *State) Has(reason job.Hold) bool {
 // IsHeld reports whether there is any reason to stop the ranks. If there is one, the ranks are stopped.
 func (s *State) IsHeld() bool { return len(s.since) > 0 }
 
-// HeldFor returns how long ago reason was added. It returns 0 if it is not one of the reasons for which the ranks are
-// stopped.
+// HeldFor returns how long ago reason was added. It returns 0 if the ranks are not stopped for this reason.
 func (s *State) HeldFor(reason job.Hold, now time.Time) time.Duration {
 	if !s.Has(reason) {
 		return 0

@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// A FindHosts is a function that creates candidates from a host list that a rank has given, in the syntax of -host. It
-// does not connect to the hosts. It sets Local in the candidate that is mpiexec's machine.
+// A FindHosts is a function that returns the hosts in a list that a rank has given, in the syntax of -host. It does
+// not connect to them. It sets Local for mpiexec's own machine.
 type FindHosts func(list string) ([]job.NodeDef, error)
 
 // A HostPolicy says on which hosts a job may spawn ranks (rule TRUST-9).

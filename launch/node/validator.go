@@ -190,7 +190,7 @@ func (v *Validator) CheckMessage(m wire.Message) (wire.Message, error) {
 }
 
 // forNextAttempt returns the validator for the next attempt's Node. It starts anew, except that Hello and NodeInfo
-// count as received already.
+// are marked as received.
 func (v *Validator) forNextAttempt() *Validator {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -43,7 +43,7 @@ type position struct {
 	headObserver headObserver // observes head
 }
 
-// These times determine when a waiting request reports its position, tries to start again and reconnects
+// These durations determine when a waiting request reports its position, tries to start again and reconnects
 // (placement.md 6.5, 6.7).
 const (
 	reportAfter = 2 * time.Second

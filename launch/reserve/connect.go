@@ -190,8 +190,8 @@ func (r *reservation) connectFailures() (failed []job.Failure) {
 	return failed
 }
 
-// unreachedError returns the error for a start that needs hosts that cannot be reached. If the request waits in
-// the queue, the error makes it wait until they can be reached.
+// unreachedError returns the error for a start that fails because hosts cannot be reached. If the request waits
+// in the queue, the error makes it wait until these hosts can be reached.
 func (r *reservation) unreachedError(failed []job.Failure) error {
 	hosts := &HostsError{failed, len(r.hosts) > 0}
 	if !r.queue.IsWaiting() {
