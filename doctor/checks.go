@@ -217,7 +217,7 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	if c.Local {
 		remedy = "raise the limit in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started, to: "
 	}
-	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit for %s of a login is only %d%s (%s)", l.Name, inUlimitUnit(l.Flag, l.Soft), unit, command), remedy+advised)
+	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit of a login for %s is only %d%s (%s)", l.Name, inUlimitUnit(l.Flag, l.Soft), unit, command), remedy+advised)
 }
 
 // inUlimitUnit converts a limit to the unit in which the shell's ulimit prints it, which is KiB for sizes.
