@@ -50,9 +50,9 @@ func Help() string {
 	b.WriteString(`
 The second column shows the option of mpiexec. The blank between a letter and
 its number can be left out: -n8. aprun also accepts the long options of mpiexec,
-which mpiexec -help all lists. aprun uses hosts in the order of their numbers
-(--sort). The program after a ":" starts on a host that no earlier program uses
-(--share-hosts).
+which mpiexec -help all lists. aprun uses hosts in the order of their numbers,
+unless you give --sort. The program after a ":" starts on a host that no earlier
+program uses, unless you give --share-hosts.
 `)
 	return b.String()
 }

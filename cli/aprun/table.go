@@ -179,7 +179,7 @@ func sortRanges(items []string) string {
 // -B).
 func (s *segment) useBatchSize(string) error {
 	if !s.InAllocation {
-		return errors.New("no batch system has allocated hosts; give -n")
+		return errors.New("no batch system has allocated hosts; use -n instead of -B")
 	}
 	s.batchSized = true
 	return nil

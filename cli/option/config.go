@@ -52,7 +52,7 @@ func (b *defaultOptions) readConfig(sources Sources) {
 		}
 	}
 	if path.Base(file) == "parastation.conf" {
-		b.errs = append(b.errs, &usererr.Error{Text: file + " is a configuration file of ParaStation, not of mpiexec; its nodes belong in a cluster file", Remedy: "to print the keys of a cluster file that mean the same, run mpiexec --cluster " + file})
+		b.errs = append(b.errs, &usererr.Error{Text: file + " is a configuration file of ParaStation, not of mpiexec; its nodes belong in a cluster file", Remedy: "to see the equivalent keys of a cluster file, run: mpiexec --cluster " + file})
 		return
 	}
 	for line, err := range logicalLines(text) {

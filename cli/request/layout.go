@@ -57,7 +57,7 @@ func dropExcluded(req *job.Request, j option.JobOptions) error {
 	for _, expr := range j.Exclude {
 		for _, e := range expr {
 			if e.IsRelative() {
-				return &usererr.Error{Text: "-exclude " + e.Host + ": -exclude accepts only host names, without slots or users", Remedy: "write -host ^" + e.Host}
+				return &usererr.Error{Text: "-exclude does not accept " + e.Host + ", which is a position in a list of hosts", Remedy: "write -host ^" + e.Host}
 			}
 			out[strings.ToLower(e.Host)] = true
 		}

@@ -85,7 +85,7 @@ func describeAll(targets []target) (report job.StackReport) {
 	return report
 }
 
-var errFilesHang = errors.New("the files of its program cannot be read: a file system hangs")
+var errFilesHang = errors.New("the program file cannot be read, because a file system hangs")
 
 // unwindAll does the work of gatherStacks, without a time limit for reading files. It stops tracing processes nameTime
 // before the deadline.
