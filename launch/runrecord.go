@@ -187,8 +187,8 @@ func (j *Job) exitHint(exit *job.Exit, n *Node, stderr string) string {
 	return ""
 }
 
-// otherCPUHint returns a hint if another node has a different CPU model, for which the program may have been
-// built. Otherwise it returns "".
+// otherCPUHint returns a hint that names another node with a different CPU model, or "". The program may have been
+// built for that model.
 func otherCPUHint(n *Node, nodes []*Node) string {
 	for _, other := range nodes {
 		if a, b := n.Probe.Model, other.Probe.Model; a != b && a != "" && b != "" {

@@ -63,8 +63,8 @@ func (j *Job) checkSilentNodes(now time.Time) {
 	}
 }
 
-// batchStateRead handles the reply of the batch system about the batch job. It reports as lost the nodes that have been
-// silent for too long.
+// batchStateRead handles the reply of the batch system about the batch job. Nodes that have been silent for too long
+// are reported as lost.
 func (j *Job) batchStateRead(answer batchStateRead, now time.Time) (events []supervise.Event) {
 	for _, event := range j.silentNodes.BatchReplied(answer.state, j.Request.RM.Name, now) {
 		lost, ok := event.(supervise.NodeLost)

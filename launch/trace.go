@@ -8,8 +8,8 @@ import (
 	"remshell/trace"
 )
 
-// traceStep begins the trace step of an attempt (one run of all ranks). For a job that can have only one
-// attempt, it is the step of the whole job.
+// traceStep begins the trace step of an attempt (one run of all ranks). If the job can have only one attempt, this is
+// the step named Job.
 func (l *attemptLoop) traceStep() trace.Step {
 	if !l.request.Restart.AllowsSeveral() {
 		return l.env.Trace.Begin(trace.Row{}, trace.Job)
@@ -38,8 +38,7 @@ func (e Env) reportSlowest() {
 	}
 }
 
-// slowestLine returns the line that reportSlowest logs. It is empty if the job has too few hosts for such a
-// line.
+// slowestLine returns the line that reportSlowest logs. It is empty if the job has three hosts or fewer.
 func slowestLine(t trace.Trace) string {
 	const named = 3
 	slow, hosts := trace.Slowest(t, named)

@@ -147,9 +147,9 @@ func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) er
 func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
 // recheckClaims looks for claims under paths that are not in readFiles. A file gets its name only when its text is
-// complete, so the files in readFiles need not be read again. If several jobs have published conflicting claims at
-// the same time, the job whose claim comes first by name waits until the others withdraw theirs. The others get an
-// error. So does the first job if a claim remains, for example because it was published earlier.
+// complete, so the files in readFiles need not be read again. If several jobs have published conflicting claims at the
+// same time, the job whose claim comes first by name waits up to tieWait for the others to withdraw theirs, and the
+// others get an error at once. The first job gets an error, too, if a conflicting claim remains.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles map[string]bool, mine string, check func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause = min(2*pause, 10*time.Millisecond) {
@@ -226,8 +226,8 @@ func (h *HeldClaim) DupFile() (fd int, err error) {
 	return unix.FcntlInt(uintptr(h.file.fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
-// checkOwner returns an error unless uid is the current user. A claim must name the owner of its file as its user,
-// because readers ignore it otherwise.
+// checkOwner returns an error unless uid is the current user. Readers ignore a claim whose user is not the owner of its
+// file.
 func checkOwner(uid int) error {
 	if uid != os.Geteuid() {
 		return fmt.Errorf("a process of uid %d cannot make a claim for uid %d: %w", os.Geteuid(), uid, unix.EPERM)

@@ -304,8 +304,8 @@ func (w *watcher) waitForNames(ctx context.Context, pause time.Duration) error {
 	}
 }
 
-// decodeRequest decodes a request from the contents of a file with the given name and owner. random is the random part
-// of the file name.
+// decodeRequest decodes a request from the contents of a file with the given name and owner. The result random is a
+// part of the file name.
 func decodeRequest(name string, owner int, text []byte) (a job.ControlRequest, random string, err error) {
 	t := requestText{ControlRequest: job.ControlRequest{Owner: job.AnyOwner}}
 	if err := decodeAs(name, owner, text, &t, func() (string, int) { return t.File, t.UID }); err != nil {

@@ -32,8 +32,8 @@ type DecisionLock struct {
 	lockFile *ownFile // nil: the lock could not be published
 }
 
-// LockDecision takes the decision lock. It waits until no other request holds the lock, but no longer than
-// LockWait. It fails only if ctx is done.
+// LockDecision takes the decision lock. It waits until no other request holds the lock. After LockWait, it continues
+// without waiting, and sets Warning. It fails only if ctx is done.
 func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	name := kindLock + randomName()
 	s, err := d.newUnnamed()
@@ -65,8 +65,8 @@ func (g *DecisionLock) Unlock() {
 	}
 }
 
-// errSameTime is returned if another process has published its entry for the decision lock in the same clock tick
-// as this process, and has then published it again.
+// errSameTime is returned if another process has published its entry for the decision lock again, in the same clock
+// tick in which this process published its entry.
 var errSameTime = errors.New("another process took it at the same time")
 
 // locksBefore returns other requests' entries for the decision lock that were published before s, the oldest

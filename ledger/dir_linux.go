@@ -114,9 +114,9 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// checkDir returns an error for a directory in which another user could remove files of the user uid. The
-// directory's owner can always do so. Without the sticky bit, so can every user who has write permission for the directory
-// (rule TRUST-20).
+// checkDir returns an error for a directory in which another user could remove files of the user uid. The directory's
+// owner can always remove files. If the sticky bit is not set, every user with write permission can, too (rule
+// TRUST-20).
 func checkDir(owner, uid int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != uid:

@@ -256,8 +256,8 @@ func (d *Dir) openFile(dir int, name string) (fd int, st unix.Stat_t, err error)
 	return fd, st, err
 }
 
-// isLocked reports whether a process holds a write lock on a file. A read lock does not count, because every
-// user who may read the file can take one.
+// isLocked reports whether a process holds a write lock on a file. Read locks are ignored, because every user who may
+// read the file can take one.
 func isLocked(fd int) (bool, error) {
 	l := unix.Flock_t{Type: unix.F_RDLCK}
 	err := unix.FcntlFlock(uintptr(fd), unix.F_OFD_GETLK, &l)

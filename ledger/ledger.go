@@ -5,26 +5,26 @@ no daemon, only files in a directory that all users share, and locks on these fi
 	job A (helper)        shared directory, sticky, mode 1777           job B (helper)
 	  |                                                                      |
 	  | TakeClaim: write, lock, publish > remshell-HASH-1000/claim-A  0644   |
-	  |        its user's directory, 0755   claim-A is locked, so it counts <- reads
+	  |        its user's directory, 0755   claim-A is locked, so it is valid <- reads
 	  |                                                                      |
 	  | Enqueue: write, lock, publish > remshell-HASH-1000/ticket-7           |
 	  |        remshell-HASH-1001/ticket-8 <-------- publish, lock, write :Enqueue
 	  | Leave, or death of A ------> (lock gone)                             |
 	  |                              inotify -------------> WaitForTurn returns
 
-To publish an entry is to give its file the name by which other processes find it. An entry counts while its file is
+To publish an entry is to give its file the name by which other processes find it. An entry is valid while its file is
 locked. The kernel releases the lock when the process that holds the file dies for any reason. Only the owner of a file
 can lock it in this way, since the lock needs a descriptor opened for writing. A user's entries can only be about the
-user's own jobs. Each user has a directory for its entries, so that no user can fill the directory of another
-(rule TRUST-14).
+user's own jobs. Each user has a directory for its entries, so that no user can fill the directory of another (rule
+TRUST-14).
 
 Two jobs do not take the same CPUs, because each first publishes its claim and then looks for claims of others. If two
 claims conflict, at least one job sees the other's claim and withdraws its own. The decision lock only makes such
 conflicts rare and the order fair. No user can keep the lock forever, because it is an entry like all others. Each
 request publishes its own entry, and waits for a limited time for the entries published before (rule TRUST-17).
 
-The package knows nothing about networks, helpers and plans, and keeps nothing of a job that has ended. On systems
-other than Linux it has the types, but no Dir.
+The package knows nothing about networks, helpers and plans, and keeps nothing of a job that has ended. On systems other
+than Linux it has the types, but no Dir.
 */
 package ledger
 

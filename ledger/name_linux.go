@@ -119,8 +119,8 @@ type foundName struct {
 	Name
 }
 
-// ownNames returns the current user's valid entries with this published name, the oldest first. kind is a prefix
-// of their file names. ownNames also removes leftover files with this prefix.
+// ownNames returns the current user's valid entries for a published name, the oldest first. kind is a prefix of their
+// file names. ownNames also removes leftover files with this prefix.
 func (d *Dir) ownNames(kind string, name []byte) (found []foundName, err error) {
 	dir, own, err := d.openOwnDir()
 	if err != nil {

@@ -26,8 +26,8 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting returns the number of tickets in the queue before a request that has no ticket itself, and the first of
-// these tickets. It leaves out tickets that the current user has recently overtaken (rule TRUST-18).
+// CountWaiting returns the number of tickets in the queue, as seen by a request that has no ticket, and the first
+// ticket. It leaves out tickets that the current user has recently overtaken (rule TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
 	if all = d.withoutOvertaken(all); len(all) > 0 {
@@ -184,8 +184,8 @@ func (p *QueuePlace) Head() (Ticket, bool) {
 	return p.ahead[0].Ticket, true
 }
 
-// Overtake moves this place before the tickets that a user has in the queue now. For rememberTime, this also
-// applies to other requests of the current user. If number is not 0, only the ticket with this number is
+// Overtake moves this place before the tickets that the given user has in the queue now. For rememberTime, other
+// requests of the current user ignore these tickets, too. If number is not 0, only the ticket with this number is
 // overtaken (rule TRUST-18).
 func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.mu.Lock()

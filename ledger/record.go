@@ -71,8 +71,8 @@ func ticketName(number int64, random string) string {
 // maxClaimSize returns the maximum size, in bytes, of a claim with the given number of ranks (rule TRUST-15).
 func maxClaimSize(ranks int) int64 { return 64<<10 + 64*int64(ranks) }
 
-// These types are the contents of files in the ledger. Each file begins with its own name. A file with another
-// name, such as a hard link, is ignored. So no file counts twice, and no user can give a ticket a lower number.
+// These types are the contents of files in the ledger. Each file begins with its own name. A file with another name,
+// such as a hard link, is ignored. So no file is read as two entries, and no user can give a ticket a lower number.
 type (
 	claimText struct {
 		File string `json:"file"`
@@ -140,8 +140,8 @@ func (s *replyStates) UnmarshalJSON(text []byte) error {
 // program.
 func fileStart(name string) []byte { return []byte(`{"file":"` + name + `"`) }
 
-// WarmUpJSON makes encoding/json prepare its encoder for claims. This takes 0.2 ms once, and should happen at
-// a time when nothing waits for a claim.
+// WarmUpJSON makes encoding/json prepare its encoder for claims. This takes 0.2 ms once, so it should be called before
+// the first claim is needed.
 func WarmUpJSON() { encode(claimText{}) }
 
 func encode(v any) ([]byte, error) {
@@ -381,8 +381,7 @@ func truncate(s string) string {
 
 // nextNumber returns the number after the largest number in present, which is in ascending order. first is the lowest
 // number in the queue, or 0. Numbers after a large gap are ignored, because correct programs never leave such gaps.
-// Without this rule, a single file with the highest possible number would block the queue for all users. With it,
-// later requests get lower numbers than that file.
+// Otherwise a single file with the highest possible number would block the queue for all users.
 func nextNumber(first int64, present []int64) int64 {
 	last := first
 	if first > maxFirstTicket {

@@ -14,8 +14,8 @@ const rememberTime = 10 * time.Minute
 // notesFile is the name of a file with notes, in the user's own ledger directory. Only this user reads it.
 const notesFile = "notes"
 
-// rememberedUsers are notes about other users: users who did not release the decision lock in time, and users whom the
-// current user has overtaken.
+// rememberedUsers lists users who did not release the decision lock in time, and users whom the current user has
+// overtaken in the queue.
 type rememberedUsers struct {
 	Unresponsive []unresponsive `json:"vain,omitempty"`   // users who held the decision lock too long
 	Overtaken    []overtaken    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)
@@ -53,8 +53,8 @@ func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 	return uids
 }
 
-// isOvertaken reports whether a job of the current user recently started although the ticket was before it
-// in the queue.
+// isOvertaken reports whether a job of the current user recently started although this ticket was before that job's
+// ticket in the queue.
 func (n *rememberedUsers) isOvertaken(t Ticket, now time.Time) bool {
 	return slices.ContainsFunc(n.Overtaken, func(p overtaken) bool {
 		return p.UID == t.UID && p.First <= t.Number && t.Number <= p.Last && isRecent(p.At, now)

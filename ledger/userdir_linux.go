@@ -208,8 +208,8 @@ func (d *Dir) completeOwnDir(s userDir) (int, error) {
 	return fd, nil
 }
 
-// sameTick is the time after which a new directory is guaranteed to have a later time of creation. The kernel counts
-// these times in ticks of 1 to 10 ms.
+// sameTick is longer than a tick of the kernel's clock (1 to 10 ms). A directory that is created this long after
+// another one has a later time of creation.
 const sameTick = 20 * time.Millisecond
 
 // otherOwnDir returns the name of the current user's directory if the usual name is taken. It chooses the oldest of

@@ -39,7 +39,7 @@ func readDatabase(etc string) userDB {
 	return d
 }
 
-// directoryService reports whether the sources in nsswitch.conf(5) include a source other than local files and
+// directoryService reports whether sources, a line of nsswitch.conf(5), names a source other than local files and
 // systemd.
 func directoryService(sources string) bool {
 	for source := range strings.FieldsSeq(sources) {

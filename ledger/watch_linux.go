@@ -31,9 +31,9 @@ const (
 // when its name is removed, or at the next scan.
 const maxWatchedPerUser = 256
 
-// fileEvents occur when the process that holds a file ends. Either the only descriptor for writing is closed, or the
-// file is deleted because it has no name and no descriptor left. dirEvents occur when names are added to a directory or
-// removed from it.
+// fileEvents are the events from which a watcher learns that the process that holds a file has ended. Either the file's
+// only descriptor for writing is closed, or the file is deleted because it has no name and no descriptor left.
+// dirEvents occur when names are added to a directory or removed from it.
 const (
 	fileEvents = unix.IN_CLOSE_WRITE | unix.IN_DELETE_SELF | unix.IN_DONT_FOLLOW
 	dirEvents  = unix.IN_CREATE | unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
@@ -172,9 +172,9 @@ func (w *watcher) parse(buf []byte) changes {
 	return n
 }
 
-// waitUnlocked waits until closed files are also unlocked, since the kernel reports a close shortly before it
-// releases the lock (__fput in fs/file_table.c). A file remains locked if a process without the lock closed it. The
-// time limit is one second for all files together, because one user can close a thousand files.
+// waitUnlocked waits until closed files are also unlocked, since the kernel reports a close shortly before it releases
+// the lock (__fput in fs/file_table.c). It waits for at most one second in total, because one user can close a thousand
+// files.
 func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	for pause := 20 * time.Microsecond; pause < time.Second; pause *= 2 {
 		all = slices.DeleteFunc(all, func(s entry) bool { return !d.isAlive(s) })

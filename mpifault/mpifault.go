@@ -1,7 +1,7 @@
 /*
-Package mpifault lists faults of MPI libraries that make programs hang or fail under any launcher. --doctor warns
-about faults of the program's library. If a job ends in the way that a fault causes, mpiexec's report names the
-fault. doc/compatibility.md says how the faults were found.
+Package mpifault lists faults of MPI libraries that make programs hang or fail under any launcher. --doctor warns about
+faults of the program's library. If a job shows the effect of a fault, mpiexec's report names the fault.
+doc/compatibility.md says how the faults were found.
 */
 package mpifault
 
@@ -38,8 +38,8 @@ const (
 // Finalize is the code of the fault that makes MPI_Finalize hang in MPICH.
 const Finalize = "mpich-finalize"
 
-// table lists the known faults. The version of a library is the version of its interface: MPICH 4.0 has 12.2, MPICH 4.1
-// has 12.3, MPICH 4.2 has 12.4, and Open MPI 4.1 has 40.30.
+// table lists the known faults. It identifies versions by the version in the name of the shared library: MPICH 4.0 has
+// libmpi.so.12.2, MPICH 4.1 has 12.3, MPICH 4.2 has 12.4, and Open MPI 4.1 has 40.30.
 var table = []Fault{
 	{Code: Finalize, Library: "MPICH 4.0 with UCX (Debian 12)", When: AcrossHosts,
 		Effect: "if ranks are on several hosts, MPI_Finalize sometimes hangs, because one rank waits for another one that has already finished",

@@ -227,8 +227,8 @@ func (c *diagnosis) sameMachine(a, b *host) bool {
 	return a.probe.Identity != "" && a.probe.Identity == b.probe.Identity
 }
 
-// peerProbeTimeout is how long a node may take to test its connections to other nodes. It must be long enough
-// for nodes that do not reply.
+// peerProbeTimeout is how long a node may take to test its connections to other nodes. It includes the time until
+// connections to silent nodes time out.
 const peerProbeTimeout = 2 * queryTimeout
 
 // maxAllPairs is the maximum number of hosts up to which every host tests its connection to every other host.
@@ -236,7 +236,7 @@ const maxAllPairs = 32
 
 // probePartners returns the indices of the hosts to which host i of n tests its connection. If n is at most
 // maxAllPairs, these are all other hosts. Otherwise these are the hosts at distances 1, 2, 4, ... before and after host
-// i, so that several others test each host.
+// i.
 func probePartners(i, n int) (found []int) {
 	if n <= maxAllPairs {
 		for k := range n {

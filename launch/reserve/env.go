@@ -80,8 +80,8 @@ func startTimeoutError(req job.Request) *usererr.Error {
 		Remedy: "increase --start-timeout; -v shows which step takes so long", Code: job.ExitInternal}
 }
 
-// A SignalWatch handles the signals that mpiexec receives. During a start, the first signal that ends the job
-// cancels the start. Once the job runs, signals are passed on to the job (HandOver).
+// A SignalWatch handles the signals that mpiexec receives. During a start, SIGINT, SIGTERM, SIGHUP and SIGQUIT cancel
+// the start. Once the job runs, signals are passed on to the job (HandOver).
 type SignalWatch struct {
 	env     Env
 	cancel  context.CancelCauseFunc
@@ -116,16 +116,16 @@ func (w *SignalWatch) handle(number syscall.Signal) {
 	}
 }
 
-// HandOver passes all further signals to handle, which must not block. If mpiexec is stopped (SIGSTOP),
-// HandOver first waits until it continues, so that the caller can set deadlines that do not include the stop.
+// HandOver passes all further signals to handle, which must not block. If mpiexec is stopped (SIGSTOP), HandOver first
+// waits until mpiexec continues. So deadlines that the caller sets afterwards do not include the stop.
 func (w *SignalWatch) HandOver(handle func(syscall.Signal)) {
 	w.mu.Lock()
 	w.handler = handle
 	w.mu.Unlock()
 }
 
-// TakeBack ends what HandOver has begun: signals are no longer passed on. It then calls unhandled, which returns
-// the signals that were passed on but not handled, and handles these signals itself.
+// TakeBack ends the effect of HandOver: signals are no longer passed on. unhandled must return the signals that were
+// passed on but not handled. TakeBack handles these signals.
 func (w *SignalWatch) TakeBack(unhandled func() []syscall.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

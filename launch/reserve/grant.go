@@ -18,8 +18,8 @@ import (
 //
 //	probe --confineProbe--> granted CPUs and GPUs --> snapshot --> plan.Make
 
-// confineToGrant removes the CPUs and GPUs that the batch system has not granted to the job from the probes of the
-// candidates. A candidate without any granted CPU cannot be used.
+// confineToGrant removes CPUs and GPUs that the batch system has not granted to the job from the probe results of the
+// candidate hosts. A host without any granted CPU cannot be used.
 func (r *reservation) confineToGrant() {
 	lines := make(map[string][]string) // hosts, by the line that is logged about them
 	made := make(map[grantKey]pin.Topology)
@@ -48,16 +48,16 @@ func (r *reservation) confineToGrant() {
 // A nothingGrantedError says that a host is not used because the batch system has granted none of its CPUs.
 type nothingGrantedError struct{ error }
 
-// A grantKey consists of a node's topology, identified by its first core, and the CPUs granted there. It is the
-// key of a cache, so that equal nodes with equal grants share one restricted topology.
+// A grantKey is a key of the cache of confineProbe. Nodes that have the same topology and the same granted CPUs share
+// one restricted topology.
 type grantKey struct {
 	of *pin.Core
 	pin.CPUGrant
 }
 
 // confineProbe removes the CPUs and GPUs that the batch system has not granted from a node's probe. cache contains
-// topologies that were restricted earlier. If the node itself hides GPUs, confineProbe does not change the GPUs,
-// because the host list numbers them differently.
+// topologies that were restricted earlier. If the node already withholds GPUs, confineProbe keeps all others, because
+// their numbers then differ from those in the grant.
 func confineProbe(p job.Probe, def job.NodeDef, cache map[grantKey]pin.Topology) (job.Probe, error) {
 	if def.GrantedCPUs.IsGiven() && len(p.Topology.Cores) > 0 {
 		key := grantKey{&p.Topology.Cores[0], def.GrantedCPUs}

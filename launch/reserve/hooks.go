@@ -93,7 +93,7 @@ type posted struct {
 	do func()
 }
 
-// Post makes Wait call the function do. Any goroutine may call Post. If the Preparation ends first, do is not
+// Post makes Wait call a function. Any goroutine may call Post. If the Preparation ends first, the function is not
 // called.
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
 

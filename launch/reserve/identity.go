@@ -27,9 +27,9 @@ the others.
 	        ---------------> n2           -------> n2 : MARK1, MARK2
 */
 
-// checkIdentities looks for candidates that report the same machine identity. One machine may have several names.
-// A host that falsely reports the identity of another machine is dropped. If the job needs all candidates,
-// checkIdentities returns an error instead.
+// checkIdentities finds candidates that report the same machine identity, and tests whether they are one machine with
+// several names. It drops a host that falsely reports another machine's identity. If the job needs all candidates, it
+// returns an error instead.
 func (r *reservation) checkIdentities(ctx context.Context) error {
 	var lines []string
 	claimed := r.byIdentity()

@@ -19,8 +19,8 @@ type jobTarget struct {
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the user ID of the job's claims in the listing with index page. It returns -1 if the listing has
-// no claim of the job.
+// uidOn returns the user ID of the job's claims on one node. page is the index of the node's listing. It returns -1 if
+// the listing has no claim of the job.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -196,8 +196,8 @@ func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarg
 	return t, nil
 }
 
-// resolveJob finds the job to which a name refers. If tickets is false, it considers tickets only for jobs that have no
-// claims.
+// resolveJob finds the job to which a name refers. If tickets is false, it considers tickets (places in the queue) only
+// if no claims match.
 func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, err error) {
 	if ref, err = resolveName(pages, ref); err != nil {
 		return t, err

@@ -66,8 +66,8 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass makes a plan that ignores the queue, if refused says that other requests wait. It accepts this plan
-// only if the plan uses only CPUs that the job's previous attempt (one run of all ranks) still claims. No waiting
+// If a plan was refused because other requests wait, tryBypass makes a plan that ignores the queue. It accepts this
+// plan only if the plan uses only CPUs that the job's previous attempt (one run of all ranks) still claims. No waiting
 // request could use these CPUs, and some may be waiting for this job to end. Otherwise it returns p and refused.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error

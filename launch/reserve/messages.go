@@ -2,8 +2,8 @@ package reserve
 
 import "remshell/wire"
 
-// owned[n] says whether reservations, rather than the core, handle messages with number n. Features add their own
-// kinds of messages with Own.
+// owned contains, for each message number, whether a reservation handles such messages. Features add message types with
+// Own.
 var owned = func() (set [256]bool) {
 	for _, number := range []byte{
 		wire.NumberFor[*wire.MarkWritten](), wire.NumberFor[*wire.MarksRead](), wire.NumberFor[*wire.Surveyed](),
@@ -14,8 +14,7 @@ var owned = func() (set [256]bool) {
 	return set
 }()
 
-// Owns reports whether reservations handle messages of this kind. A running job needs reservations for spawns and
-// moves.
+// Owns reports whether reservations handle messages of this kind.
 func Owns(m wire.Message) bool { return owned[wire.NumberOf(m)] }
 
 // Own declares that a feature handles messages of type M while it prepares nodes. The feature passes the handler

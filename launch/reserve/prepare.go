@@ -26,8 +26,8 @@ func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 }
 
 // memoryVariables returns the variables MPIEXEC_MEM_PER_RANK and MPIEXEC_HUGEPAGES (aprun.md 4). The former is the
-// memory of each rank in MB: the requested amount or, by default, the node's total memory divided by its ranks.
-// The latter is left out unless the user has requested huge pages.
+// memory of each rank in MB: the requested amount or, by default, the node's total memory divided by the number of its
+// ranks. The latter is left out unless the user has requested huge pages.
 func memoryVariables(req job.Request, total int64, ranks int) (set []string) {
 	each := req.Memory
 	if each == 0 && ranks > 0 {
@@ -68,9 +68,8 @@ func RanksPerApp(p job.Plan, apps int) []int {
 	return counts
 }
 
-// appsOnNode returns copies of the app contexts, adapted to one node. counts contains the number of ranks of each
-// app context on the node. If the node's definition sets a variable, the default value of this variable is left
-// out.
+// appsOnNode returns copies of the app contexts, adapted to one node. counts contains the number of ranks of each app
+// context on the node. Defaults of environment variables that the node's definition sets are left out.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
@@ -152,16 +151,15 @@ func saysNoBinding(req job.Request, def job.NodeDef) bool {
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether another attempt (one run of all ranks) may follow, for which the job keeps
-// its claims. It returns false if processes may outlive their ranks (LeaveChildren), since the next attempt then
-// makes new claims.
+// MayHaveNextAttempt reports whether another attempt (one run of all ranks) may follow that reuses the job's claims. It
+// returns false if processes may outlive their ranks (LeaveChildren).
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether the job may claim CPUs that another job has claimed since the survey. Only a job
-// on this machine may do so: if its ranks share CPUs anyway, or when it tries for the last time to claim its
-// nodes.
+// ignoresOthers reports whether the job may claim CPUs that another job has claimed since the survey. Only a job that
+// runs on this machine alone may do so. In addition, its ranks must share CPUs anyway, or this must be its last try to
+// claim its nodes.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }

@@ -143,8 +143,8 @@ func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]Evi
 	return results, err
 }
 
-// callJobNodes finds a job and sends a request to each node that the job uses. It returns the listings of the nodes
-// whose claims cannot be read. If tickets is false, it returns an error for a job that waits in the queue.
+// callJobNodes finds a job and sends a request to each node that the job uses. unread contains the listings of nodes
+// whose claims could not be read. If tickets is false, it returns an error for a job that waits in the queue.
 func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.Request, env Env, ref job.JobRef, tickets bool, limit time.Duration,
 	request func(t jobTarget, uid int) Req, handle func(node string, reply Rep)) (unread []job.LedgerListing, err error) {
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {

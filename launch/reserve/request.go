@@ -137,8 +137,8 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 	return nil, nil
 }
 
-// openRequests contains the current trace step of each node that has not replied yet. Some kinds of requests are
-// not traced.
+// openRequests contains the current trace step of each node that has not replied yet. It has no step for requests that
+// are not traced.
 type openRequests map[*host]trace.Step
 
 func (a openRequests) beginStep(r *trace.Recorder, n *host, request wire.Message) {

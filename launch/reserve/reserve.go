@@ -218,8 +218,8 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is how many times in a row another job may claim the same CPUs first before a start fails
-// (placement.md 6.4).
+// maxConflicts is how often a start may fail to claim CPUs because another job has just claimed them. Then the start
+// fails (placement.md 6.4).
 const maxConflicts = 5
 
 // findPlace makes a plan for the job and claims its nodes. If that fails and the request may wait, findPlace waits
@@ -255,7 +255,7 @@ func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.D
 	return p, startBy, err
 }
 
-// rereadRequest reads a request that waits in the queue again, because its files may have changed. If they cannot
+// rereadRequest updates a request that waits in the queue from its files, which may have changed. If the files cannot
 // be read, the old request remains in effect.
 func (r *reservation) rereadRequest() {
 	if r.env.RereadRequest == nil || !r.queue.IsWaiting() {

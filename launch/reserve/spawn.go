@@ -231,8 +231,8 @@ func (r *reservation) disguisedLocalError() error {
 	return nil
 }
 
-// These constants limit the ranks of one spawn if ranks may share CPUs (rule TRUST-12). The limit is maxShare
-// ranks for each slot of its candidates, or minShared ranks if that is more.
+// These constants limit the number of ranks of one spawn if ranks may share CPUs (rule TRUST-12). The limit is maxShare
+// for each slot of the candidate hosts, but at least minShared.
 const (
 	maxShare  = 16
 	minShared = 4096

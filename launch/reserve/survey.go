@@ -184,9 +184,9 @@ func (n *host) definitionWithRules() job.NodeDef {
 	return def
 }
 
-// keepSelection adapts the request for later spawns. It is called when the job has its nodes. A spawn may use the
-// job's candidates, except nodes that the host list, flavor, class or region excludes. A spawn does not choose
-// regions and node sets again.
+// keepSelection restricts the request to the nodes on which later spawns may start ranks: the job's candidates, except
+// nodes that the host list, flavor, class or region excludes. It also removes selections, such as regions and node
+// sets, that a spawn must not apply again.
 func (r *reservation) keepSelection() {
 	if r.req.FixedPlacements == nil {
 		listed, closed := r.req.ListedNodes(), make(map[string]bool)

@@ -45,9 +45,9 @@ type Decision struct {
 	Why      string        // why there is no restart although the cause is a reason for one; empty: it is no reason
 }
 
-// Decide decides whether to restart a job after its last attempt, which this mpiexec must have run. random, a
-// number from 0 to 1, lengthens the pause by up to a fifth, so that jobs that failed together do not restart
-// together.
+// Decide decides whether to restart a job after its last attempt. The attempts must include one that this mpiexec has
+// run. random is a number from 0 to 1. It lengthens the pause by up to a fifth, so that jobs that failed together do
+// not restart together.
 func Decide(p job.RestartPolicy, attempts []job.Attempt, random float64) Decision {
 	attempts = attempts[p.PastAttempts:]
 	last := attempts[len(attempts)-1]
@@ -74,8 +74,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. It doubles with each attempt, and starts from first again after
-// an attempt that ran long.
+// pause returns the pause before the next attempt. The first pause is the given one, or DefaultDelay if that is 0. It
+// doubles with each attempt, and is reset after an attempt that ran long.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first

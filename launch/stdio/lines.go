@@ -55,9 +55,9 @@ func (l *lineAssembler) AddOutput(out *writeBuffer, rank int, piece []byte) {
 	}
 }
 
-// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is older
-// than unfinishedDelay, WriteDue appends the line to out. It returns when to call it again even without further
-// pieces, or the zero time.
+// WriteDue is called after each batch of pieces. If only one rank has an unfinished line, and that line is older than
+// unfinishedDelay, WriteDue appends the line to out. It returns the time of the next call if no further pieces come.
+// The zero time means that no call is needed.
 func (l *lineAssembler) WriteDue(out *writeBuffer, now time.Time) (time.Time, error) {
 	if l.hasNew {
 		l.hasNew, l.lastPiece = false, now

@@ -27,8 +27,8 @@ const (
 //	rank 1   a   c              [0] b
 //	                            [0-1] c
 //
-// Lines are held back for a short time. A new line of a rank is merged with an equal line that is held back, if this
-// line comes after the rank's previous line. Otherwise the new line is inserted directly after the rank's previous
+// Lines are held back for a short time. A new line of a rank is merged with an equal line that is held back, if the
+// held line comes after the rank's previous line. Otherwise the new line is inserted directly after the rank's previous
 // line. So the lines of each rank stay in order. A line is written when no other rank can be merged with it any more,
 // or at the latest mergeDelay after it has arrived.
 type lineMerger struct {
@@ -114,8 +114,8 @@ func (c *lineMerger) addLine(out *writeBuffer, rank int, text []byte) {
 	}
 }
 
-// findEqualLine returns the first line that is equal to text. It starts the search at the line first, and returns nil
-// if there is no such line.
+// findEqualLine returns the first line, in the list that begins with first, that is equal to text. It compares at most
+// mergeDepth lines. It returns nil if none is equal.
 func findEqualLine(first *mergedLine, text []byte) *mergedLine {
 	for range mergeDepth {
 		if first == nil || bytes.Equal(first.text, text) {

@@ -382,8 +382,8 @@ func (p *Printer) sinkFailed(o *sink, err error) {
 	}
 }
 
-// giveCredit allows the ranks to send as many further bytes as have been written. To save messages, it waits
-// until enough bytes have been written.
+// giveCredit allows the ranks to send as many further bytes as have been written. To save messages, it sends no credit
+// until creditStep bytes of a rank have been written.
 func (p *Printer) giveCredit(batch []queueItem) {
 	for _, x := range batch {
 		if x.data == nil {

@@ -35,9 +35,8 @@ type GroupRanks struct {
 	PatternRanks    func() []pattern.RankInfo // returns the values for patterns, by rank; called only if they are needed
 }
 
-// RanksOfPlan returns the ranks of a plan. first is the number of the plan's rank 0 in the job. The function
-// PatternRanks of the result builds its list only when it is called, because the list may be large and is rarely
-// needed.
+// RanksOfPlan returns the ranks of a plan. first is the number, within the job, of the plan's rank 0. The list that
+// PatternRanks returns is only built at the first call, because it may be large and is rarely needed.
 func RanksOfPlan(p job.Plan, attempt, group, first int, start time.Time) GroupRanks {
 	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, start) })}
 }
@@ -115,7 +114,7 @@ func (r *outputRouting) addRanks(ranks GroupRanks, visible []int) error {
 }
 
 // forLaterRanks returns a routing for the ranks of a spawned group. Both routings use the same filesByName.
-// forLaterRanks does not use fields of r that belong to the printer, such as routes.
+// forLaterRanks must not use fields of r that the printer's goroutine uses, such as routes.
 func (r *outputRouting) forLaterRanks(s job.Streams, ranks GroupRanks) (*outputRouting, error) {
 	shown := shownRanks(s, r.output, ranks)
 	more := &outputRouting{window: WindowSize(ranks.Size), lines: r.lines, output: r.output, stream: r.stream, filesByName: r.filesByName, laterRanks: ranks, shown: shown}
@@ -165,8 +164,8 @@ func (r *outputRouting) openFiles(infos []pattern.RankInfo) error {
 	return nil
 }
 
-// createFile opens a file for appending, after creating its directory. Both output streams may go to the same
-// file.
+// createFile creates an output file and its directory. It opens the file with O_APPEND, because both output streams may
+// go to the same file.
 func createFile(name string, options job.Output) (*os.File, error) {
 	dir, err := userfile.Resolve(filepath.Dir(name))
 	if err == nil {

@@ -11,8 +11,8 @@ import (
 	"remshell/wire"
 )
 
-// A spliceSource reads input from a pipe. The helpers of all ranks that receive it must be in this process. It
-// moves pages of the pipe to them without copying (splice(2), tee(2)), through one SpliceBuffer for each rank. It
+// A spliceSource reads input from a pipe. The helpers of all ranks that receive it must be in this process. The source
+// moves pages of the pipe to each rank without copying (splice(2), tee(2)), through one SpliceBuffer for each rank. It
 // reads more input when all buffers are empty.
 type spliceSource struct {
 	f          *stdinFeeder

@@ -13,8 +13,8 @@ A rank may send output while it has credit. It gets more credit when its bytes h
 input when the slowest rank that receives the input has credit. So the memory in use is limited, even if a terminal or a
 rank is slow.
 
-helper/stream.go describes how output gets from a rank to this package. This package does not know nodes: together with
-a rank's output it receives a Sender, which sends to the rank's helper. Ranks are numbered within the whole job:
+helper/stream.go describes how output gets from a rank to this package. This package has no list of nodes. Each piece of
+a rank's output comes with a Sender, which sends messages to the rank's helper. Ranks are numbered within the whole job:
 the ranks of a spawned group follow all earlier ranks.
 */
 package stdio

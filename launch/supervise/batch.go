@@ -7,14 +7,12 @@ import (
 	"remshell/job"
 )
 
-// batchGrace is the time after the first cause for the end of the job in which mpiexec may still decide that the batch
-// system was the real cause. A batch system ends hosts, helpers and ranks all at once, but mpiexec learns of their ends
-// one after the other (rule RM-61).
+// batchGrace is how long after a failure mpiexec may still find that the batch system has caused it. A batch system
+// ends hosts, helpers and ranks all at once, but mpiexec learns of their ends one after the other (rule RM-61).
 const batchGrace = 5 * time.Second
 
-// helperSignaled handles the event which reports that a helper received a signal that ends it, such as SIGTERM. If all
-// helpers have received one, the batch system is ending its job. In that case the ranks have received the signal, too,
-// so it is not sent again, and the ranks are killed after the grace period.
+// helperSignaled handles the event which reports that a helper received a signal that ends it, such as SIGTERM. It ends
+// the job. If all helpers have received such a signal, the batch system becomes the cause.
 func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	s.nodes[e.Node].toldToEnd = true
 	failure := Failure{Kind: NodeToldToEnd, Node: e.Node, Code: int(e.Signal), Text: e.Why}
@@ -43,15 +41,15 @@ func (s *State) killedByBatch(now time.Time) bool {
 	return s.Exit(s.Cause.Rank) != nil && !s.isExplained()
 }
 
-// isExplained reports whether the node has given a reason, such as lack of memory, for the end of the rank at
-// fault. systemd may then stop the whole session, but the rank remains the cause.
+// isExplained reports whether the node has given a reason, such as lack of memory, for the end of the rank at fault. If
+// so, the rank remains the cause, even if systemd then stops the whole session.
 func (s *State) isExplained() bool {
 	exit := s.Exit(s.Cause.Rank)
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledPatterns are error texts of a lost node whose helper was killed for an unknown reason. Then
-// something on the node has ended the helper or its whole session.
+// helperKilledPatterns are the error texts of a lost node that mean that something on the node has killed the helper or
+// its whole session.
 var helperKilledPatterns = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
 // logHint returns a hint to look in the node's log for the reason why its helper was killed. In a batch job it
@@ -78,9 +76,8 @@ func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	return ranks
 }
 
-// ShouldAskBatch reports whether mpiexec should ask the batch system whether it has ended the job, because it may
-// be the cause. If all helpers have received a signal that ends them, it certainly is, and ShouldAskBatch returns
-// false.
+// ShouldAskBatch reports whether mpiexec should ask the batch system whether the batch system has ended the job. It
+// returns false if that is already certain, because all helpers have received a signal that ends them.
 func (s *State) ShouldAskBatch() bool {
 	if !s.suspectsBatch() {
 		return false
@@ -96,8 +93,8 @@ func (s *State) BlameBatch() {
 	s.Cause = &c
 }
 
-// blameBatch makes the batch system the cause of the job's end, if that can explain the current cause, and if less than
-// batchGrace has passed since the current cause.
+// blameBatch makes the batch system the cause of the job's end, if the current cause may be a consequence of the end of
+// the batch job and is at most batchGrace old.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()

@@ -21,9 +21,8 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection,
-// because the end of that rank is reported anyway. If barriers can never complete, it reports only the first,
-// because the others are consequences.
+// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection, because the
+// end of that rank is reported anyway. Of several barriers that can never complete, it reports only the first.
 func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil

@@ -96,7 +96,8 @@ type causeRule struct {
 causes has a row for each way in which a job ends abnormally. A new cause needs a row here and an example in
 TestCauses. This test also writes the table in doc/supervision.md.
 
-The first cause in time counts (rule EXIT-2), unless it may be a consequence of a later one (yieldsTo).
+The first failure in time is the cause of the job's end (rule EXIT-2), unless it may be a consequence of a later one
+(yieldsTo).
 */
 var causes = [...]causeRule{
 	RankExited: {name: "a rank exits with a code other than 0", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
@@ -138,8 +139,8 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// EndKind returns the kind of end by which the rules for restarts classify this cause (rule SV-1). It returns
-// "" if c is nil, or if the job is never restarted after such a cause.
+// EndKind returns the kind of end to which this cause belongs in the rules for restarts (rule SV-1). It returns "" if c
+// is nil, or if the job is never restarted after such a cause.
 func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""
@@ -149,9 +150,9 @@ func (c *Cause) EndKind() job.EndKind {
 
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 
-// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes or a
-// node dies, other ranks notice it and abort or exit with a code, often before mpiexec learns of the crash. A node
-// reports exits in order, but it may report an abort before an earlier exit.
+// yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes or a node
+// dies, other ranks notice it and abort or exit with a code, often before mpiexec learns of the crash. Exits on one
+// node are reported in order, but an abort may be reported before an earlier exit.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
 	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&
@@ -265,8 +266,8 @@ func toldToEndText(s *State, e Failure) string {
 	return text
 }
 
-// batchEndsText returns the text which says that the batch system has ended the job. It does not say why,
-// because batch systems do not report that.
+// batchEndsText returns the text which says that the batch system has ended the job. It names all usual reasons,
+// because batch systems do not report which one applies.
 func batchEndsText(s *State, _ Failure) string {
 	return fmt.Sprintf("%s ends job %s (at its time limit, or because a user cancelled it)", batch.Title(s.policy.BatchJob.System), s.policy.BatchJob.Job)
 }

@@ -66,8 +66,8 @@ func (s *State) handleTick(now time.Time) []Action {
 	return next.expire(s, now)
 }
 
-// rankStarted counts a rank that has started or could not be started. The start timeout no longer applies
-// after the last rank.
+// rankStarted counts a rank that has started or could not be started. After the last rank, the start timeout no longer
+// applies.
 func (s *State) rankStarted() {
 	if s.countStarted() {
 		s.deadlines.start = time.Time{}
@@ -83,9 +83,9 @@ func (s *State) stacksTaken(now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks if the
-// user wants that (rule DIAG-12). If the job's end already has a cause, such as ^C or a rank that failed while the
-// other ranks continued, this remains the cause. In the latter case the timeout is reported, too.
+// handleTimeout ends a job whose -timeout has passed. It reports the states of the ranks, and their stacks if the user
+// wants that (rule DIAG-12). If the job's end already has a cause, such as ^C, that remains the cause. If the cause is
+// a rank that failed while the others continued, the timeout is reported, too.
 func (s *State) handleTimeout(now time.Time) []Action {
 	s.deadlines.run = time.Time{}
 	var actions []Action
@@ -112,9 +112,8 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run before mpiexec must end it ahead of the batch job. This is at
-// least one second. It returns 0 if the user does not want mpiexec to do so, or if the end of the batch job is
-// unknown.
+// timeLeft returns how much longer the job may run if mpiexec ends it before the batch job ends. The result is at least
+// one second. It is 0 if the user does not want mpiexec to do so, or if the end of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0
@@ -122,9 +121,8 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
 }
 
-// End returns the time at which the job must end because of -timeout, a limit or its batch system, whichever comes
-// first.
-// The zero time means that the end is unknown.
+// End returns the time at which the job must end: the earliest of -timeout, the wall time limit, and the end of the
+// batch job. The zero time means that the end is unknown.
 func (s *State) End() time.Time {
 	var ends time.Time
 	if run := s.deadlines.run; !run.IsZero() {

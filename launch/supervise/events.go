@@ -9,8 +9,8 @@ import (
 
 // These are the events that Step handles in addition to Failure.
 type (
-	// RankEnded reports that a rank has ended. To save memory, the Exit from the node's message is kept and
-	// not copied, because a job may have 640,000 ranks.
+	// RankEnded reports that a rank has ended. It contains the Exit from the node's message, not a copy, because a job
+	// may have 640,000 ranks.
 	RankEnded struct{ *job.Exit }
 	// RankStarted reports that a rank runs.
 	RankStarted struct{ Rank int }
@@ -33,8 +33,8 @@ type (
 		Node int
 		Why  string
 	}
-	// NodeViolated reports that a node was disconnected because its helper has violated the protocol. Ranks
-	// on other nodes do not fail because of that.
+	// NodeViolated reports that a node was disconnected because its helper has violated the protocol. Unlike NodeLost,
+	// this does not explain why ranks on other nodes fail.
 	NodeViolated struct{ NodeLost }
 	// HelperSignaled reports that a helper received a signal that ends it, such as SIGTERM.
 	HelperSignaled struct {

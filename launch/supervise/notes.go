@@ -43,10 +43,9 @@ func NotOurMPI(exits []*job.Exit, ranks int, program string) string {
 	return fmt.Sprintf("note: no rank connected to mpiexec by PMI, although %s uses %s; mpiexec offered %s%s", program, first.MPILibrary, first.PMIOffer.Description(), try)
 }
 
-// StuckInFinalize returns a note about ranks that mpiexec has ended in MPI_Finalize, where a known bug of their
-// MPI library can block them. Otherwise it returns "". It recognizes the barrier in MPI_Finalize by its number:
-// MPICH uses two PMI barriers in MPI_Init, and a third if ranks share a node. nodes contains the node of each
-// rank.
+// StuckInFinalize returns a note about ranks that hung in MPI_Finalize because of a known bug of their MPI library. If
+// there are none, it returns "". It recognizes the barrier in MPI_Finalize by its number: MPICH uses two PMI barriers
+// in MPI_Init, and a third if ranks share a node. nodes contains the node of each rank.
 func StuckInFinalize(exits []*job.Exit, nodes []int) string {
 	onNode := make(map[int]int) // number of ranks, by node
 	for _, node := range nodes {

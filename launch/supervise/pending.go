@@ -3,9 +3,8 @@ package supervise
 import "time"
 
 /*
-A pending contains failures that may be consequences of other failures that are not yet reported. Each failure becomes
-the cause of the job's end after a delay, unless a failure that explains the end better is reported before that time, or
-all ranks have ended by then.
+A pending contains failures that may be consequences of other failures that are not yet reported. After a delay, such a
+failure becomes the cause of the job's end, unless a better explanation is reported first, or all ranks have ended.
 */
 type pending struct {
 	suspected       suspicion // a rank lost its PMI connection, or a barrier can never complete: an exit that explains it may be on its way
@@ -14,8 +13,8 @@ type pending struct {
 	checkpointUntil time.Time // until then ranks may exit with ExitCheckpointed
 }
 
-// A suspicion is a possible cause of the job's end, together with the time at which it becomes the cause. The
-// zero value means that there is none.
+// A suspicion is a possible cause of the job's end, together with the time at which it becomes the cause. The zero
+// value means no suspicion.
 type suspicion struct {
 	cause *Cause
 	due   time.Time
@@ -53,8 +52,8 @@ func (s *State) checkpointedCounts(now time.Time) []Action {
 	return s.pendingCounts(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job, with the suspicion due as the cause. But if a rank has written a checkpoint and
-// exited, that is the cause, because the suspicion may be a consequence of it.
+// pendingCounts ends the job, because a suspicion is due. The suspicion becomes the cause. But if a rank has exited
+// after writing a checkpoint, that exit becomes the cause instead.
 func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed

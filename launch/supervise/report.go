@@ -33,7 +33,7 @@ empty if the job succeeded, or if the cause of its end is not reported. profileO
 	  then      mpiexec ended 13 other ranks on 2 nodes: 1 with SIGKILL, 12 with SIGTERM
 	  exit code 139
 
-If another attempt follows, its number replaces the exit code.
+If another attempt follows, the last line has the number of that attempt instead of the exit code.
 */
 func (s *State) Report(profileOf func(rank int) RankProfile, follows Sequel) string {
 	if s.Cause == nil || s.Cause.rule().text == nil {

@@ -10,7 +10,7 @@ I/O and reads no clock.
 doc/supervision.md lists the causes and their effects.
 
 	step.go       the events            causes.go     the kinds of causes
-	ranks.go      which rank is where   blame.go      which cause counts
+	ranks.go      which rank is where   blame.go      which cause applies
 	exits.go      ranks, nodes that end pending.go    causes after a delay
 	signals.go    signals to mpiexec    batch.go      ends by a batch system
 	deadlines.go  time limits           ending.go     ending the ranks
@@ -45,8 +45,7 @@ as new events.
 	   | ^C                                        ^  \                ^ third ^C:
 	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
 
-The exit code is that of the first failure in time (rule EXIT-2). The exits of ranks that
-mpiexec has ended do not count.
+The exit code is that of the first failure in time (rule EXIT-2). Exits of ranks that mpiexec has ended are ignored.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
 	sinceStart := now.Sub(s.began)
