@@ -11,8 +11,8 @@ import (
 )
 
 // ParseHosts parses the output of "getent ahosts". Each line contains an address, and the first line also contains the
-// canonical name. ParseHosts returns each address only once. It leaves out IPv4 addresses in IPv6 form, which ahostsv6
-// prints.
+// canonical name. ParseHosts returns each address only once. It leaves out IPv4 addresses in IPv6 form, which "getent
+// ahostsv6" prints.
 func ParseHosts(text string) (addrs []netip.Addr, canonical string) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)

@@ -6,10 +6,9 @@ import "slices"
 // hardware threads count as CPUs.
 type BusyUnits map[int]bool
 
-// FindBusyUnits returns the units (cores or hardware threads) of a node that other jobs use. A unit is busy
-// if cpus contains one of its CPUs. procs is the number of processes of other jobs. If fewer units are
-// busy, the first other units also count as busy, up to procs units in total (placement.md 0, padding).
-// slots are the units in default order.
+// FindBusyUnits returns the units (cores or hardware threads) of a node that other jobs use. A unit is busy if cpus
+// contains one of its CPUs. procs is the number of processes of other jobs. If fewer than procs units are busy, the
+// first of the others are added until there are procs (placement.md 0, padding). slots are the units in default order.
 func FindBusyUnits(slots []Unit, cpus []int, procs int) BusyUnits {
 	if len(cpus) == 0 && procs == 0 {
 		return nil
@@ -52,8 +51,8 @@ type Assignment struct {
 	Unbound bool  // the rank has these CPUs but is not bound to them
 }
 
-// NewAssignment returns the assignment of a rank that has the slots in mine (placement.md 7.4, 7.5). slots contains all
-// slots of the node. The result shares memory with the arguments.
+// NewAssignment returns the assignment of a rank (placement.md 7.4, 7.5). slots contains all slots of the node, and
+// mine contains the rank's slots. The result shares memory with the arguments.
 func NewAssignment(slots []Unit, mine []int) Assignment {
 	assigned := Assignment{Slots: mine}
 	if len(mine) == 1 {

@@ -109,8 +109,8 @@ func (e *Binder) Bind(local int, mine []int) Assignment {
 	return assigned
 }
 
-// widen returns an assignment with all free slots of the groups to which the slots in mine belong. mine contains a
-// rank's own slots.
+// widen returns an assignment with more slots for a rank. mine contains the rank's own slots. The assignment has all
+// free slots of the groups to which the slots in mine belong.
 func (e *Binder) widen(mine []int) Assignment {
 	var groups, wide []int
 	for _, slot := range mine {

@@ -30,9 +30,8 @@ func (t Topology) Locality(cpus []int) string {
 }
 
 // logicalOrder returns the cores in logical order: all cores of one object, such as a package, follow one another, and
-// so do the cores of each object inside it. The sort key of a core is a list of CPUs in ascending order. It contains
-// the lowest CPU of each object that contains the core. An outer object comes first in this list, since its lowest CPU
-// is not higher than that of an object inside it.
+// so do the cores of each object inside it. Each core is sorted by the lowest CPUs of the objects that contain it,
+// outermost object first.
 func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))
 	firsts := make(map[[2]int]int) // first CPU of an object, by level and number

@@ -105,8 +105,8 @@ func MappingHelp() string {
 // ranks.
 func (m Mapping) IsCyclic() bool { return m.policy().turn != nil }
 
-// Turn returns the function that determines the order of nodes in each round (mappingPolicy.turn). If the policy has
-// none, because another option makes the nodes get ranks in turn, Turn returns inOrder.
+// Turn returns the function that determines the order of nodes in each round. If the policy has no such function
+// (mappingPolicy.turn), Turn returns inOrder.
 func (m Mapping) Turn() func(round, turn, nodes int) int {
 	if p := m.policy(); p.turn != nil {
 		return p.turn

@@ -186,8 +186,7 @@ func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	return position
 }
 
-// splitByCount groups the slots into objects of count consecutive slots each. position contains the place of each slot
-// in the order.
+// splitByCount groups the slots into objects of count consecutive slots each. position is the result of mappingOrder.
 func (p *Pool) splitByCount(position, free []int, count int) {
 	p.objects = make([]poolObject, (len(position)+count-1)/count)
 	for i := range position {
@@ -267,8 +266,8 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 // CountObjects returns the number of hardware objects by which the slots of the pool are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity returns how many more ranks fit into the pool if each rank needs width slots. With ppr:N, each
-// object takes up to N ranks in each of rounds rounds.
+// Capacity returns how many more ranks fit into the pool if each rank needs width slots. With ppr:N, each object takes
+// up to N ranks in each round.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width

@@ -37,8 +37,8 @@ func (t Topology) CountUnitsPerCore(k int) int {
 	return n
 }
 
-// unitsOfThreads returns how many units a core with the given number of threads has, if at most k threads count.
-// If k is negative, all threads count.
+// unitsOfThreads returns how many units a core with the given number of threads has. At most k threads of a core are
+// units. If k is negative, all threads are units.
 func unitsOfThreads(threads, k int) int {
 	if k < 0 {
 		return threads

@@ -5,8 +5,8 @@ memory pages that hold the bytes (splice(2) and tee(2)).
 	from ---SpliceFrom---> SpliceBuffer ---SpliceTo---> to         a SpliceBuffer is a pipe of this process
 	                         '---TeeTo---> SpliceBuffer ---SpliceTo---> to
 
-The pages belong to the process that wrote the bytes. If that process lent its own memory to the pipe (vmsplice(2))
-and changes the memory before the bytes are read, the reader sees the new contents.
+The pages belong to the process that wrote the bytes. If that process used vmsplice(2) and changes its memory before the
+bytes are read, the reader sees the new contents.
 
 Only Linux supports this. On other systems NewSpliceBuffer fails with errors.ErrUnsupported.
 */

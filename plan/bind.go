@@ -156,7 +156,8 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 }
 
 // sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it shares
-// CPUs with other jobs in turns), then among these, slots that few other gangs use come first.
+// CPUs with other jobs in turns), slots with equal use by this job are sorted by the number of other gangs that use
+// them.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {
@@ -177,8 +178,8 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank sets the resources of a rank from its assigned slots. If the rank must be bound, they include its CPUs and
-// NUMA nodes (placement.md 7.4, 7.5).
+// bindRank sets the resources of a rank: its slots and, if the rank must be bound, its CPUs and NUMA nodes
+// (placement.md 7.4, 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {

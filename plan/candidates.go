@@ -123,10 +123,9 @@ func (s *candidate) busyCPUsOfOthers() []int {
 	return slices.DeleteFunc(slices.Clone(s.BusyCPUs), func(cpu int) bool { return slices.Contains(s.ShareableCPUs, cpu) })
 }
 
-// entriesOf returns, for each host entry, the index of its candidate. For each host of the request, at contains the
-// index of its candidate, and joined says whether the host is a second name of a machine. If the entries contain both
-// names of a machine, those with the second name are left out. This matters if a spawn uses another name for a node
-// than the job does.
+// entriesOf returns, for each host entry, the index of its candidate. at contains this index for each host of the
+// request. joined says, for each host, whether it is a second name of a machine. If both names of a machine have
+// entries, those of the second name are left out.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {

@@ -92,9 +92,9 @@ func (p problem) unusedValueNotes() (notes []job.Note) {
 	return notes
 }
 
-// mixedSpeedNotes returns a warning if hosts are compared by speeds from different sources (which-hosts.md
-// 2.1). The warning lists the usable hosts by source. A speed from the cluster file is treated as a nominal
-// speed, the speed under full load, which is what helpers find on most machines.
+// mixedSpeedNotes returns a warning if hosts are compared by speeds from different sources (which-hosts.md 2.1). The
+// warning lists the usable hosts by source. A speed from the cluster file is treated as nominal (the speed under full
+// load), because helpers find nominal speeds on most machines.
 func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 	sets := p.req.NodeSet.Policy != "" && p.req.NodeSet.Attribute == nodeset.ProcSpeed
 	if !p.restrictsNodes() || !sets && !p.req.Balance {

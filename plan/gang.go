@@ -144,10 +144,10 @@ func describeTerms(t job.GangTerms) string {
 	return fmt.Sprintf("parties = %d and slice = %v", t.Parties, t.Slice)
 }
 
-// gangMemoryLeft returns how many bytes of memory a gang (a job that shares CPUs in turns) may use on the
-// candidate. This is 90 % of the memory, less the larger of two values: what other gangs have requested, and what
-// all processes use. Other gangs count because a stopped gang keeps its memory. known is false if the node has no
-// other gang, or its memory is unknown.
+// gangMemoryLeft returns how many bytes of memory a gang (a job that shares CPUs in turns) may use on the candidate.
+// This is 90 % of the memory, less the larger of two values: what other gangs have requested, and what all processes
+// use. Stopped gangs are included, because they keep their memory. known is false if the node has no other gang, or its
+// memory is unknown.
 func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	if total := s.Memory.Total; len(s.GangCPUs) > 0 && total > 0 {
 		return total/10*9 - max(s.GangMemory, total-s.Memory.Available), true

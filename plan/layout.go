@@ -46,8 +46,8 @@ func bindingSource(n *candidate, l pin.Layout) string {
 	return "--bind-to " + l.Bind.Text
 }
 
-// followsLayout reports whether ranks are placed by a layout (mapping, ranking, binding). It returns true if the
-// job or a host entry has a layout, or if ranks must stay inside a NUMA node.
+// followsLayout reports whether ranks are placed by a layout (mapping, ranking, binding). It returns true if the layout
+// of the job or of a host entry needs a Pool, or if ranks must stay inside a NUMA node.
 func (s *placement) followsLayout() bool {
 	return s.req.Layout.NeedsPool() || confinesToNUMA(s.req) ||
 		slices.ContainsFunc(s.entries, func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).NeedsPool() })

@@ -11,10 +11,10 @@ const mappingLimit = 673
 // start, start+1, ..., start+nodes-1.
 type mappingBlock struct{ start, nodes, ranksPerNode int }
 
-// Mapping returns the value of PMI_process_mapping for a group of ranks, which says which ranks share a node. node
-// contains a number for each rank; ranks with equal numbers share a node. The result is "" if there are no ranks, or if
-// the value would be too long for clients. The server then replies "not found", which is correct but makes clients
-// slower. pmi-wire.md 3.1 and 3.2 describe the format and the algorithm.
+// Mapping returns the value of PMI_process_mapping for a group of ranks. This value tells the ranks which of them share
+// a node. node contains a number for each rank; ranks with equal numbers share a node. The result is "" if there are no
+// ranks, or if the value would be too long for clients. The server then replies "not found", which is correct but makes
+// clients slower. pmi-wire.md 3.1 and 3.2 describe the format and the algorithm.
 func Mapping(node []int) string {
 	if len(node) == 0 {
 		return ""
@@ -33,8 +33,7 @@ func Mapping(node []int) string {
 	return ""
 }
 
-// renumber returns node with the labels replaced by the numbers 0, 1, 2, ... in the order in which the labels first
-// occur.
+// renumber replaces the numbers in node by 0, 1, 2, ... in the order in which they first occur, and returns the result.
 func renumber(node []int) []int {
 	number := make(map[int]int)
 	labels := make([]int, len(node))

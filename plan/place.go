@@ -150,9 +150,9 @@ func (s *placement) placeByQuota(area *eligibleNodes, a, n int, quota []int) {
 	}
 }
 
-// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, it is the candidate's
-// capacity (placement.md 5.2). If they share CPUs in round-robin order, it is the candidate's limit (placement.md
-// 5.5). Otherwise it is a share of n in proportion to the node's size (placement.md 5.4).
+// quotas returns the maximum number of ranks for each candidate. If ranks do not share CPUs, this is the capacity
+// (placement.md 5.2). If ranks share CPUs in round-robin order, this is the candidate's limit (placement.md 5.5).
+// Otherwise this is a share of n in proportion to the node's size (placement.md 5.4).
 func (s *placement) quotas(a *eligibleNodes, n int) ([]int, *Error) {
 	if n <= a.freeCapacity() {
 		return a.capacity, nil
@@ -205,9 +205,9 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether the ranks of an app are placed where the batch system has granted tasks. It
-// returns true if the batch system has granted numbers of tasks and the user has not given a number of ranks (rule
-// RM-6).
+// followsTaskGrant reports whether a node gets at most as many ranks of an app as the batch system has granted tasks
+// there. It returns true if the batch system has granted numbers of tasks and the user has not given a number of ranks
+// (rule RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
@@ -280,9 +280,9 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 // freeCapacity returns how many ranks fit without sharing CPUs (U in placement.md 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), it follows
-// from --shape, --map-by ppr or -ppn, or otherwise from the free slots of the nodes. rankCount returns 0 if the
-// user has given several numbers (-soft) and all are too large.
+// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), it follows from
+// --shape, --map-by ppr or -ppn, or otherwise from the free slots of the nodes. If the user has given several numbers
+// (-soft), rankCount returns the largest one that fits, or 0 if none fits.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N

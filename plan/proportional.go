@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// ignoresOtherJobs reports whether the job may use CPUs that other jobs use. This is allowed if the job runs only
-// on this machine and does not wait.
+// ignoresOtherJobs reports whether the job may use CPUs that other jobs use. It returns true if the job runs only on
+// this machine, may oversubscribe, and does not wait.
 func (s *placement) ignoresOtherJobs() bool {
 	return s.req.LocalOnly && !s.req.NoOversubscribe && !s.req.Wait
 }
@@ -38,9 +38,9 @@ func (s *placement) userAllowsSharing() bool {
 	return s.req.Overbook || s.req.ShareOwnCPUs || s.req.Oversubscribe && !s.req.NoOversubscribe
 }
 
-// mayShareCPUs reports whether n ranks that do not fit may share CPUs. It returns true if the user allows sharing.
-// For a job that runs only on this machine, it also returns true if the ranks would fit without other jobs, or if
-// the user has not written a number of slots (rule PLACE-4).
+// mayShareCPUs reports whether ranks may share CPUs if n ranks do not fit otherwise. It returns true if the user allows
+// sharing. For a job that runs only on this machine, it also returns true if the ranks would fit without other jobs, or
+// if the user has not written a number of slots (rule PLACE-4).
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false

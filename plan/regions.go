@@ -17,8 +17,8 @@ type regionAccess struct {
 }
 
 // gateRequest returns the properties of a job that determine which regions of the cluster the job may use. The numbers
-// of CPUs of all apps are added up. If an app has several acceptable numbers of ranks (-soft), the smallest is used. An
-// app without a number of ranks does not count.
+// of CPUs of all apps are added up. If an app has several acceptable numbers of ranks (-soft), the smallest is used.
+// Apps without a number of ranks are left out.
 func gateRequest(req job.Request) region.GateRequest {
 	v := region.GateRequest{User: req.User, Class: req.Class}
 	for _, app := range req.Apps {

@@ -162,8 +162,8 @@ func dropReason(s *candidate, w *requirement) (code, detail string) {
 	return "", ""
 }
 
-// IsPermanentReason reports whether a rejection with this code is permanent, so that the job can never use
-// the node, even if no other job runs there.
+// IsPermanentReason reports whether a rejection with this code is permanent: the job can never use the node, even if no
+// other job runs there.
 func IsPermanentReason(code string) bool {
 	return code != "hardware" && slices.ContainsFunc(staticChecks, func(c nodeCheck) bool { return c.code == code })
 }

@@ -62,10 +62,9 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits returns the busy units (cores, or hardware threads if slots are threads). procs is the number of processes
-// of other jobs on the node. located is the number of these processes that run on the CPUs in cpus; the CPUs of the
-// other processes are unknown. Reserved units can also be busy. If slots are threads, all threads of a busy core are
-// busy.
+// busyUnits returns the busy units (cores, or hardware threads if slots are threads), including reserved units. cpus
+// contains the CPUs that other jobs are known to use. procs is the number of processes of other jobs, and located is
+// how many of these run on cpus. If slots are threads, all threads of a busy core are busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	cores := pin.OrderByMap(s.Topology.ListUnits(s.CountThreads), s.CPUMap)
 	busy := pin.FindBusyUnits(cores, cpus, procs)
@@ -84,7 +83,7 @@ func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {
 	return threads
 }
 
-// slotsOfOthers returns how many slots are used by processes of other jobs. Busy reserved units count only if
+// slotsOfOthers returns how many slots are used by processes of other jobs. Busy reserved units are included only if
 // the user has written a number of slots.
 func (s *candidate) slotsOfOthers() int {
 	if s.Reserve == 0 || s.Slots > 0 || len(s.busy) == 0 {

@@ -8,9 +8,8 @@ import (
 	"remshell/job"
 )
 
-// unrankedHostsNote returns a note about listed hosts that got no rank because the hosts before them had enough
-// CPUs. Users of Hydra may be surprised, since Hydra starts one rank on each host of a list without counts. any is
-// false if there is no note, for example because the user has chosen how to distribute the ranks.
+// unrankedHostsNote returns a note about listed hosts that got no rank because the hosts before them had enough CPUs.
+// Users of Hydra expect one rank on each host of a list without counts. any is false if no note is needed.
 func (s *placement) unrankedHostsNote() (note job.Note, any bool) {
 	counted := slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Slots > 0 || c.MaxSlots > 0 })
 	if !s.req.AllHosts || s.req.Attempt > 0 || len(s.req.Apps) > 1 || s.req.FixedPlacements != nil || s.req.RoundRobin || s.req.Layout.Map.Text != "" || counted {

@@ -110,8 +110,8 @@ func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	return rest[prefix : prefix+n : prefix+n], nil
 }
 
-// skipPadding skips line feeds and zero bytes before a message. Some programs publish a port that ends in a
-// line feed, and old clients send a terminating zero byte.
+// skipPadding skips line feeds and zero bytes before a message. Old clients end a message with a zero byte. A request
+// with a port that ends in a line feed is followed by another line feed.
 func (f *messageReader) skipPadding() {
 	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
 		f.start++

@@ -84,8 +84,8 @@ func FindWindow(capacities []int, need Requirement, mode Mode) (chosen Window, o
 	return chosen, ok
 }
 
-// LargestRun returns the run of contiguous nodes with the largest capacity, and its capacity in ranks. If several runs
-// have the same capacity, it returns the first.
+// LargestRun returns the run of contiguous nodes that has room for the most ranks. capacity is their number. If several
+// runs have room for equally many ranks, it returns the first.
 func LargestRun(capacities []int, need Requirement) (longest Window, capacity int) {
 	for from, to := range runs(capacities, need.minCapacity()) {
 		sum := 0

@@ -154,9 +154,9 @@ func (c *Chooser) OrderForSharing() []int {
 	return order
 }
 
-// narrowByPriority returns the members of a set that suit the priority of the request. With AFFINITY, nodes to avoid
-// are left out. With MINLOSS, nodes that are faster than needed are left out. If the remaining nodes cannot run the
-// job, it returns all members.
+// narrowByPriority returns the members of a set without those that the request's priority excludes. AFFINITY excludes
+// nodes to avoid. MINLOSS excludes nodes that are faster than needed. If the remaining nodes cannot run the job, it
+// returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

@@ -134,7 +134,7 @@ const (
 
 func (l Levels) byStrength() []Level { return []Level{l.Flags, l.Variables, l.Class, l.Cluster} }
 
-// parseRequests parses the requests of all levels, from the lowest to the highest precedence. It returns the
+// parseRequests parses the requests of all levels. If a flag makes a request, variables are not parsed. It returns the
 // request with the highest precedence and the index of its level. strongest is -1 if there is no request.
 func (l Levels) parseRequests(kinds Kinds) (request Request, strongest int, err error) {
 	strongest = -1

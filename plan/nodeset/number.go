@@ -21,8 +21,8 @@ const MaxNumber = 8_000_000_000 * oneUnit
 // negative one.
 func FromInt(n int64) Number { return Number(min(max(n, 0), int64(MaxNumber/oneUnit))) * oneUnit }
 
-// ParseNumber parses a decimal number with up to six decimals. It also accepts every result of Number.String,
-// which may have more decimals.
+// ParseNumber parses a decimal number with up to six decimals, or a text that Number.String has returned, which may
+// have more decimals.
 func ParseNumber(text string) (Number, bool) { return parseScaled(text, oneUnit) }
 
 // NumberFault returns a phrase that says why a decimal number cannot be converted to a Number.

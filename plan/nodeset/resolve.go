@@ -46,8 +46,8 @@ func (l Levels) Resolve(kinds Kinds) (Setting, error) {
 }
 
 // setModifiers sets the tolerance and the priority of the node-set request. Not every tolerance or priority is possible
-// with every attribute. A value from the class or cluster that is impossible with a request from another level is
-// ignored. Any other impossible value is an error.
+// with every attribute. An impossible value from the class or cluster file is ignored if the request comes from another
+// level. Any other impossible value is an error.
 func (s *Setting) setModifiers(tolerance []levelValue[Tolerance], priority []levelValue[Priority], strongest int) error {
 	tolerance, err := suitableValues(tolerance, strongest, s.toleranceMisfit)
 	if err != nil {
@@ -121,7 +121,8 @@ func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]
 }
 
 // suitableValues returns the values of a modifier that are possible for the request. mismatch returns "" for a possible
-// value, and otherwise the reason why it is not possible.
+// value, and otherwise the reason. An impossible value is an error if a user has given it, or if it comes from the same
+// level as the request.
 func suitableValues[T any](all []levelValue[T], strongest int, mismatch func(T) string) (suitable []levelValue[T], err error) {
 	for _, v := range all {
 		reason := mismatch(v.value)

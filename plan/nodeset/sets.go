@@ -74,8 +74,8 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the number of nodes that have the lowest values. count is the number of these different
-// values.
+// endOf returns the number of nodes that have one of the lowest values. count is the number of different values to
+// include.
 func (l *numberLine) endOf(count int) int {
 	if count == 0 {
 		return 0
@@ -238,7 +238,7 @@ func matches(pattern, label string) bool {
 
 // UnusedValues returns the values of the list that no node has, in the order of the list. Patterns are skipped. For
 // ANYOF, a list of numbers stands for the range from its smallest to its largest number. If any node's number is in
-// this range, its smallest and its largest number both count as used.
+// this range, the smallest and the largest number of the list are both treated as used.
 func UnusedValues(s Setting, nodes []Node) []string {
 	if s.List == nil {
 		return nil

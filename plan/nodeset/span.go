@@ -13,7 +13,7 @@ type Part struct {
 // most one. It returns nil if no division is found. The search does not backtrack, so it may miss a division if
 // sets overlap.
 //
-//	line = sets with capacity, the best for the priority first
+//	line = the sets that have capacity, in descending order by priority
 //	for k = 2 .. min(number of sets, np):
 //	    quotas: np mod k parts of np / k + 1 ranks each, then parts of np / k ranks each
 //	    for each quota: find the first unused set in the line that can run these ranks

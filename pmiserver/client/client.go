@@ -75,8 +75,8 @@ func (c *Client) receive() ([]byte, error) {
 	return reply[:len(reply)-1], nil
 }
 
-// roundTripChecked sends a request. It returns an error unless the reply is the expected one and contains
-// rc=0.
+// roundTripChecked sends a request and returns the rest of the reply after its command. answer is the expected command.
+// It returns an error if the reply has another command, or an rc other than 0.
 func (c *Client) roundTripChecked(request, answer string) (string, error) {
 	reply, err := c.RoundTrip(request)
 	if err != nil {
@@ -102,8 +102,8 @@ func field(answer, key string) string {
 	return ""
 }
 
-// requestNumber sends a request and returns the number in the field key of the reply. answer is the expected command of
-// the reply.
+// requestNumber sends a request and returns the value of a numeric field of the reply. answer is the expected command
+// of the reply, and key is the name of the field.
 func (c *Client) requestNumber(request, answer, key string) (int, error) {
 	rest, err := c.roundTripChecked(request, answer)
 	if err != nil {
@@ -193,8 +193,8 @@ func (c *Client) Barrier() error {
 	return err
 }
 
-// Exchange sends requests as MPI_Init does: it puts a key with card as its value, enters a barrier, and gets the cards
-// of all ranks. All ranks of the group must call it, and their cards must have the same length.
+// Exchange sends the requests that MPI_Init sends: it puts a key with the given value, enters a barrier, gets the
+// values of all ranks, and enters another barrier. All ranks of the group must call it, with values of the same length.
 func (c *Client) Exchange(rank, size int, card string) error {
 	if err := c.Put("card-"+strconv.Itoa(rank), card); err != nil {
 		return err

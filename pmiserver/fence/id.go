@@ -55,7 +55,7 @@ var (
 )
 
 // WithTag adds a hash of name as a tag to k, which must be one of taggedKinds. With different tags, the same members
-// may, for example, construct several PMIx groups at the same time. The number in an ID with a tag counts only the
+// may, for example, construct several PMIx groups at the same time. The number in an ID with a tag is the number of
 // earlier fences that were given up.
 func (k Kind) WithTag(name string) Kind {
 	sum := sha256.Sum256([]byte(name))

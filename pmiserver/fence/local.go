@@ -66,8 +66,8 @@ type memberState struct {
 }
 
 // Enter enters a rank into the fence, with a blob of the pairs that the rank has put. The rank must not be waiting
-// already. The last rank of the node starts the exchange. If there are other nodes, pending.Go runs the exchange. The
-// caller cancels ctx when this rank has ended, which ends the exchange.
+// already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine
+// that pending.Go starts. The caller cancels ctx when this rank has ended. That ends the exchange.
 //
 // release is called to release the rank. Its argument givenUp reports that the fence was given up. If that
 // happened before Enter, Enter calls release(true) at once.

@@ -39,8 +39,8 @@ type Store struct {
 	pending  atomic.Int64             // bytes put on this node and not yet exchanged
 }
 
-// New returns a store that initially contains the pairs of a blob. If a key occurs twice, the later pair
-// counts.
+// New returns a store that initially contains the pairs of a blob. If a key occurs twice, the later pair replaces the
+// earlier one.
 func New(blob []byte) *Store {
 	s := new(Store)
 	s.snapshot.Store(newSnapshot(blob))

@@ -28,8 +28,8 @@ func (c *Conversation) lookup() {
 	c.AppendReply("cmd=lookup_result rc=0 port=" + port + "\n")
 }
 
-// replyNameService sends a reply without a port to a name service request. The reply says success if ok is
-// true, rc=1 with failure as the reason if ok is false, and rc=-1 if err is not nil.
+// replyNameService sends a reply without a port to a name service request. If err is not nil, the request is refused.
+// Otherwise the reply is success if ok is true, and rc=1 with failure as the message if not.
 func (c *Conversation) replyNameService(answer, failure string, ok bool, err error) {
 	switch {
 	case err != nil:

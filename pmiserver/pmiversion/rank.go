@@ -6,9 +6,9 @@ session, and the fields of a request.
 	                          '--- frame ---> pmi2 --+--> Rank: its keys, its replies
 	                                                 '--> Session: fence, names, spawn, abort
 
-The PMI versions are packages, each with a table of requests. To add a request, add its row and its function
-there. Like this package, the versions know nothing of connections and other ranks, and run in the goroutine
-of the rank's session.
+The PMI versions are packages, each with a table of requests. To add a request, add its row and its function there.
+Neither this package nor the version packages use connections or other ranks. Their functions run in the goroutine of
+the rank's session.
 */
 package pmiversion
 

@@ -43,8 +43,8 @@ type requestInfo struct {
 	command string // for traces, such as FENCE
 }
 
-// errJunk is returned, wrapped with a reason, for a client that sends invalid messages or does not read its
-// replies.
+// errJunk is the error for a client that sends invalid messages or does not read its replies. It is returned wrapped
+// with a reason.
 var errJunk = errors.New("the rank sent an invalid PMIx message")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }

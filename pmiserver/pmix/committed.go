@@ -122,8 +122,8 @@ func (g *group) removeClient(c *client) {
 	c.rank.clients = slices.DeleteFunc(c.rank.clients, func(other *client) bool { return other == c })
 }
 
-// reportConnEnd reports that a connection has ended unexpectedly. The end is expected after finalize, or
-// while another connection of the same rank is open (pmix-wire.md 10).
+// reportConnEnd reports that a connection has ended unexpectedly. A connection may end after finalize, or if the same
+// rank has another open connection (pmix-wire.md 10).
 func (g *group) reportConnEnd(c *client, err error) {
 	g.mu.Lock()
 	others := len(c.rank.clients)
@@ -190,8 +190,8 @@ func (g *group) rankExited(number int) {
 	finishAll(waiting, message.NotFound)
 }
 
-// commitPairs stores data that a rank commits, without decoding it (rule PMIX-28), and answers the Gets that
-// wait for it.
+// commitPairs stores data that a rank commits, without decoding it (rule PMIX-28). It answers the Gets that wait for
+// this data.
 func (g *group) commitPairs(r *localRank, parts []message.CommitPart) message.Status {
 	more, keys := 0, make([][]string, len(parts))
 	for i, p := range parts {

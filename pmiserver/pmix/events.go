@@ -75,9 +75,8 @@ func (r *codeSet) clear() int {
 	return n
 }
 
-// registerEvents registers event codes for a client. A handler that is registered without codes receives only
-// events of the client's own library. Events of other ranks are sent only to clients that have named their
-// codes.
+// registerEvents registers event codes for a client. A handler that is registered without codes receives only events of
+// the client's own library. An event of another rank is sent only to clients that have registered its code.
 func (c *client) registerEvents(codes []int32) message.Status {
 	for _, code := range codes {
 		if !c.eventCodes.add(code) {

@@ -16,9 +16,9 @@ type FetchRequest struct {
 	Timeout time.Duration // in whole seconds; 0: the default of PMIX-33
 }
 
-// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any
-// goroutine and perhaps before Fetch returns. If the server is closed first, it never calls answer. With
-// the data the status is Success. Otherwise it is NotFound or NoMemory, or Failed if the job is ending.
+// A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any goroutine and
+// perhaps before Fetch returns. If the server is closed first, it never calls answer. The status is Success if there is
+// data. Otherwise it is NotFound or NoMemory, or Failed if the job is ending.
 type Fetcher interface {
 	Fetch(w FetchRequest, answer func(data []byte, s message.Status))
 }
@@ -95,8 +95,8 @@ func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	}
 }
 
-// fetchTimeout returns how long another node must wait for a key. timeout is the timeout of the Get. The result is
-// twice as long, so that Gets that start a little later can join the same request.
+// fetchTimeout returns how long another node waits for a key before it replies NotFound. timeout is the timeout of the
+// Get. The result is twice as long, so that Gets that start a little later can join the same request.
 func fetchTimeout(timeout time.Duration) time.Duration { return 2 * timeout }
 
 // joinFetch returns a fetch in progress that does not end before the timeout. If there is none, it creates one, and

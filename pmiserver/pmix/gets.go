@@ -85,8 +85,8 @@ func (c *client) newPendingGet(q requestInfo, g *group, r *message.Get) *pending
 	}}
 }
 
-// replyFound replies to a Get with the data of a rank. The reply also contains data of further ranks, as ahead says.
-// If the rank is in another namespace, the reply begins with the job info of that namespace.
+// replyFound replies to a Get with the data of a rank. ahead selects the data of further ranks that the reply also
+// contains. If the rank is in another namespace, the reply begins with the job info of that namespace.
 func (c *client) replyFound(q requestInfo, g *group, rank int, pairs []byte, ahead readAhead) {
 	reply := message.AppendStatus(message.NewReply(q.tag), message.Success)
 	if g != c.group {
