@@ -59,7 +59,7 @@ func (j *Job) policy(startBy time.Time) supervise.Policy {
 	}
 }
 
-// askBatchSystem asks the batch system for the state of its job, if the ranks ended in a way that the batch
+// askBatchSystem asks the batch system for the state of the batch job, if the ranks ended in a way that the batch
 // system may have caused. If the batch job is over, the batch system is recorded as the cause.
 func (j *Job) askBatchSystem() {
 	if j.State.ShouldAskBatch() && j.Env.BatchState != nil && j.Env.BatchState() == batch.Over {

@@ -73,8 +73,8 @@ func (d *Dir) PostRequest(a job.ControlRequest) (*PostedFile, error) {
 	return &PostedFile{replyID(a, number), s}, nil
 }
 
-// replyID returns the ID under which the requester looks for the reply. If the requester has an older version, it
-// sends no owner, and the ID is only the random part.
+// replyID returns the ID under which the requester looks for the reply. If the requester has an older version, it sends
+// no owner, and the ID is only the random part of the file name.
 func replyID(a job.ControlRequest, random string) string {
 	if a.Owner == job.AnyOwner {
 		return random

@@ -221,8 +221,8 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// maxForeignRanks returns the maximum number of ranks in a claim of another user. Rule TRUST-12 allows no more
-// ranks to start on this node.
+// maxForeignRanks returns the maximum number of ranks in a claim of another user. The number is the limit of rule
+// TRUST-12 for ranks on this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
 // readText reads the contents of the entry's file. It returns an error if these do not begin with the name of the file.

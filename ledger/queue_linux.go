@@ -144,9 +144,9 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 // become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to jump
 // the queue.
 //
-// If several processes have taken the same number at the same moment, only the first ticket by name may remain.
-// alone is true if that is the ticket of this process and the other tickets have been withdrawn. Tickets with the
-// same number that are not withdrawn in time count as earlier.
+// If several processes have taken the same number at the same moment, only the first ticket by name may remain. alone
+// is true if that is the ticket of this process and the other tickets have been withdrawn. Tickets with the same number
+// that are not withdrawn in time are included in earlier.
 func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {

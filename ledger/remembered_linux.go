@@ -26,8 +26,8 @@ type unresponsive struct {
 	At  time.Time `json:"at"`
 }
 
-// An overtaken is a user whom the current user has overtaken in the queue. Tickets of that user with numbers
-// from First to Last do not count as earlier.
+// An overtaken is a user whom the current user has overtaken in the queue. Requests of the current user ignore that
+// user's tickets with numbers from First to Last.
 type overtaken struct {
 	UID   int       `json:"uid"`
 	First int64     `json:"first,omitempty"`

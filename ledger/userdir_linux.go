@@ -23,7 +23,7 @@ type userDir struct {
 
 // listUserDirs returns the user directories of all users. It stops reading the ledger directory at the deadline, since
 // any user may fill that directory. If there is too little time, listUserDirs looks up by name the directories of all
-// users who can have a live entry. These are the users who run a process or are in the user database.
+// users who can have a valid entry. These are the users who run a process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {
@@ -114,8 +114,8 @@ func (d *Dir) checkReadCompletely(names []string) error {
 	return &LimitError{d.path, d.userName(most), fmt.Sprintf("there are more than %s files", thousands(len(names)))}
 }
 
-// listNames reads up to limit names from the directory name in dir, until the deadline. complete is true if
-// the directory has no more names.
+// listNames reads up to limit names from a directory, until the deadline. name is the name of this directory within
+// dir. complete is true if the directory has no more names.
 func (d *Dir) listNames(dir int, name string, limit int, deadline time.Time) (names []string, complete bool, err error) {
 	fd, err := d.openBelow(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 	if err != nil {

@@ -30,7 +30,7 @@ func (t Topology) Locality(cpus []int) string {
 }
 
 // logicalOrder returns the cores in logical order: all cores of one object, such as a package, follow one another, and
-// so do the cores of each object inside it. Each core is sorted by the lowest CPUs of the objects that contain it,
+// so do the cores of each object inside it. Cores are sorted by the lowest CPUs of the objects that contain them,
 // outermost object first.
 func (t Topology) logicalOrder() []int {
 	paths, order := make([][]int, len(t.Cores)), make([]int, len(t.Cores))

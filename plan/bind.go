@@ -178,8 +178,8 @@ func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 		slices.DeleteFunc(slices.Clone(free), func(slot int) bool { return !mine[slots[slot].Number] }))
 }
 
-// bindRank sets the resources of a rank: its slots and, if the rank must be bound, its CPUs and NUMA nodes
-// (placement.md 7.4, 7.5).
+// bindRank sets the resources of a rank: its slots, the CPUs to which it is bound, and the NUMA nodes from which it
+// gets memory (placement.md 7.4, 7.5).
 func (s *placement) bindRank(n *candidate, r *job.RankPlan, assigned pin.Assignment) {
 	p := job.RankResources{Slots: assigned.Slots, ClaimedCPUs: assigned.CPUs}
 	if n.unboundByClaims {

@@ -89,8 +89,8 @@ func rankCounts(req job.Request, l placementGroup) []int {
 }
 
 // lineCapacities returns how many ranks each of the given nodes can run. For nodes outside the placement group, this is
-// 0. If the job has several apps, each number is the largest for any one app. It is not checked whether all apps fit
-// together.
+// 0. If the job has several apps, each number is the largest for any one app. Whether all apps fit together is not
+// checked.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))

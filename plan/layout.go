@@ -203,7 +203,7 @@ func (s *placement) sortRanks(first int) []rankOrder {
 }
 
 // objectOf returns the number of the hardware object, such as a socket, by which --rank-by orders a rank. If --rank-by
-// names a kind of object, it is the object of this kind that contains the rank. Otherwise it is the object to which
+// names a kind of object, this is the object of that kind that contains the rank. Otherwise this is the object to which
 // --map-by has mapped the rank.
 func (l *layoutState) objectOf(s *placement, i int, t pin.RankSlots) int {
 	if l.Rank.Order != "object" || len(t.Slots) == 0 {

@@ -282,7 +282,7 @@ func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
 // rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), it follows from
 // --shape, --map-by ppr or -ppn, or otherwise from the free slots of the nodes. If the user has given several numbers
-// (-soft), rankCount returns the largest one that fits, or 0 if none fits.
+// (-soft), rankCount returns the largest one that fits, or 0 if none fits even with shared CPUs.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N

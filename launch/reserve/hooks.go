@@ -14,7 +14,7 @@ import (
 
 /*
 A Feature prepares the nodes of a job before its ranks start. Its Prepare is called when every node has claimed its part
-of the plan. Nodes without ranks are not prepared. The decision lock is already released:
+of the plan. Nodes without ranks are not prepared. When Prepare is called, the decision lock is already released:
 
 	findPlace --> each node has claimed --> Prepare of each feature --> the Reservation
 

@@ -218,8 +218,8 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is how often a start may fail to claim CPUs because another job has just claimed them. Then the start
-// fails (placement.md 6.4).
+// maxConflicts is how many times a start tries to claim CPUs that another job has claimed in the meantime. After that
+// many conflicts, the start fails (placement.md 6.4).
 const maxConflicts = 5
 
 // findPlace makes a plan for the job and claims its nodes. If that fails and the request may wait, findPlace waits

@@ -142,8 +142,8 @@ func capacityFrom(err error) int {
 	return failed.FreeRanks
 }
 
-// untriedCandidates returns the candidates to which mpiexec has not tried to connect yet, if match returns true
-// for them.
+// untriedCandidates returns the candidates for which match returns true and to which mpiexec has not tried to connect
+// yet.
 func (r *reservation) untriedCandidates(match func(job.NodeDef) bool) (defs []job.NodeDef) {
 	canBeUsed := plan.ProbeFilter(r.req)
 	for _, def := range r.req.Nodes {

@@ -74,8 +74,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. The first pause is the given one, or DefaultDelay if that is 0. It
-// doubles with each attempt, and is reset after an attempt that ran long.
+// pause returns the pause before the next attempt. The first pause is the given one, or DefaultDelay if that is 0. The
+// pause doubles with each attempt, and is reset after an attempt that ran long.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first
@@ -102,7 +102,7 @@ func RestartsUsed(p job.RestartPolicy, attempts []job.Attempt) int {
 	return len(withoutMoves(attempts[min(p.PastAttempts, len(attempts)):]))
 }
 
-// RestartsLeft returns how many restarts remain after these attempts and the next one. It is a number, or
+// RestartsLeft returns how many restarts remain after these attempts and the next one. The result is a number, or
 // "unlimited".
 func RestartsLeft(p job.RestartPolicy, attempts []job.Attempt) string {
 	if p.MaxRestarts == job.UnlimitedRestarts {

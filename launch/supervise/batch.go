@@ -48,8 +48,8 @@ func (s *State) isExplained() bool {
 	return exit != nil && exit.Hint != ""
 }
 
-// helperKilledPatterns are the error texts of a lost node that mean that something on the node has killed the helper or
-// its whole session.
+// helperKilledPatterns are parts of error texts about a lost node. They mean that something on the node has killed the
+// helper or its whole session.
 var helperKilledPatterns = []string{"killed by signal 9", "ssh: the server closed the connection", "the server closed the session"}
 
 // logHint returns a hint to look in the node's log for the reason why its helper was killed. In a batch job it
@@ -61,8 +61,8 @@ func (s *State) logHint(node int) string {
 	return "the log of " + s.nodes[node].name + " may show why its processes were killed (journalctl)"
 }
 
-// addRecentlyKilled moves ranks from failedWith to ranks, if they were killed on the node shortly before the node
-// was lost. Failed ranks of other nodes remain in failedWith, including the rank that was the cause.
+// addRecentlyKilled appends the ranks that were killed on the node shortly before it was lost, and removes them from
+// failedWith. Failed ranks of other nodes remain in failedWith, including the rank that was the cause.
 func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	s.failedWith = append([]*job.Exit{s.Exit(s.Cause.Rank)}, s.failedWith...)
 	s.failedWith = slices.DeleteFunc(s.failedWith, func(e *job.Exit) bool {

@@ -256,8 +256,8 @@ func lostNodeText(s *State, e Failure) string {
 	return text
 }
 
-// toldToEndText returns the text about a node on which processes have received a signal such as SIGTERM, although the
-// other nodes have not received one.
+// toldToEndText returns the text about a node on which processes have received a signal such as SIGTERM, although
+// processes on other nodes have not.
 func toldToEndText(s *State, e Failure) string {
 	text := fmt.Sprintf("the processes on %s received a signal that ends them (%s)", s.nodes[e.Node].name, job.Signal(e.Code))
 	if e.Text != "" {

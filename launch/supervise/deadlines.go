@@ -134,7 +134,7 @@ func (s *State) End() time.Time {
 	return ends
 }
 
-// warnAt returns the time at which to send the ranks the signal that warns them of the coming End (rule RM-58). The zero
+// warnAt returns the time at which to send the ranks the signal that warns them of the job's end (rule RM-58). The zero
 // time means never.
 func (s *State) warnAt() time.Time {
 	ends := s.End()

@@ -39,7 +39,7 @@ func FormatRank(group, rank int) string {
 	return fmt.Sprintf("%d:%d", group, rank)
 }
 
-// GroupOf returns the group of a rank, and the rank's number in the group. rank is its number in the job. firsts
+// GroupOf returns the group of a rank, and the rank's number in the group. rank is the rank's number in the job. firsts
 // contains, for each group, the number of its rank 0 in the job.
 func GroupOf(firsts []int, rank int) (group, number int) {
 	group, found := slices.BinarySearch(firsts, rank)

@@ -18,8 +18,8 @@ const (
 	Killing           // ranks are being killed by SIGKILL
 )
 
-// A State is the state of supervision of a job. It must be created with NewState. Its times are times of the job's
-// clock, except began, which is a wall-clock time.
+// A State is the state of the supervision of one job. It must be created with NewState. Its times are times of the
+// job's clock, except began, which is a wall-clock time.
 type State struct {
 	rankTable
 	clock  clock

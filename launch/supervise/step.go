@@ -20,8 +20,8 @@ package supervise
 
 import "time"
 
-// These are the times for which supervision waits for processes, for nodes, or for a better explanation of
-// the job's end.
+// These are the durations for which supervision waits for processes, for nodes, or for a better explanation of the
+// job's end.
 const (
 	linger               = 2 * time.Second        // for leftover children after the last rank (EXIT-6)
 	lingerGrace          = 500 * time.Millisecond // between SIGTERM and SIGKILL for them

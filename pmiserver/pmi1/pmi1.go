@@ -187,9 +187,9 @@ func (c *Conversation) put() {
 	}
 }
 
-// get handles get, the most frequent request: the number of gets grows with the square of the number of
-// ranks. It does not allocate memory. An empty value is treated as missing, because old clients fail if they
-// receive one (pmi-wire.md 2.5).
+// get handles the request get, the most frequent one: the number of gets grows with the square of the number of ranks.
+// It does not allocate memory. An empty value is treated as missing, because old clients fail if they receive one
+// (pmi-wire.md 2.5).
 func (c *Conversation) get() {
 	if c.isOtherKVS() {
 		c.refuse("get_result", "unknown_kvsname")

@@ -84,8 +84,8 @@ func (r *Rank) AppendReply(part string) { r.Replies = append(r.Replies, part...)
 // AppendReplyNumber appends a decimal number to the collected replies.
 func (r *Rank) AppendReplyNumber(n int) { r.Replies = strconv.AppendInt(r.Replies, int64(n), 10) }
 
-// NoteUnknown reports that a client has sent an unknown command. For each rank it does so only once. It
-// returns the name to use in the reply, which is name, or "unknown" if name has unusual characters.
+// NoteUnknown reports that a client has sent an unknown command. For each rank it does so only once. For use in the
+// reply, it returns name, or "unknown" if name has unusual characters.
 func (r *Rank) NoteUnknown(name []byte) string {
 	word := string(name[:min(len(name), 64)])
 	odd := func(r rune) bool {

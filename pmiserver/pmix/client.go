@@ -156,8 +156,8 @@ func (c *client) replyStatus(request requestInfo, s message.Status) {
 	c.reply(request, s.String(), message.AppendStatus(message.NewReply(request.tag), s))
 }
 
-// reply sends a reply that NewReply has begun. summary describes the reply in the trace. Any goroutine may
-// call it.
+// reply sends a reply that NewReply has begun. summary describes the reply in the trace. Any goroutine may call this
+// method.
 func (c *client) reply(request requestInfo, summary string, reply []byte) {
 	whole, fits := message.FinishReply(reply)
 	if !fits {

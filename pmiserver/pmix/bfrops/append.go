@@ -7,12 +7,10 @@ var order = binary.BigEndian
 // appendPack appends the header of a pack of n elements.
 func appendPack(dst []byte, n int) []byte { return order.AppendUint32(dst, uint32(n)) }
 
-// AppendByte appends a PMIx pack with one element of one byte. Its type may be COMMAND, SCOPE, DATA_RANGE or
-// BOOL.
+// AppendByte appends a PMIx pack with one element of one byte: a COMMAND, SCOPE, DATA_RANGE or BOOL.
 func AppendByte(dst []byte, b uint8) []byte { return append(appendPack(dst, 1), b) }
 
-// AppendUint32 appends a PMIx pack with one element of four bytes. Its type may be UINT32, STATUS or
-// PROC_RANK.
+// AppendUint32 appends a PMIx pack with one element of four bytes: a UINT32, STATUS or PROC_RANK.
 func AppendUint32(dst []byte, n uint32) []byte { return order.AppendUint32(appendPack(dst, 1), n) }
 
 // AppendTime appends a PMIx pack with one TIME, in seconds since 1970.
