@@ -30,8 +30,8 @@ write a file to the ledger, in the directory of their own user:
 UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is a request or reply that this process has written to the ledger, a directory that all users
-// of the node can read. Other users can read it until Drop is called or this process dies.
+// A PostedFile is a request or reply that this process has written to the ledger. All users of the node can read it
+// until Drop is called or this process dies.
 type PostedFile struct {
 	ID   string // names the reply to a request
 	file *ownFile
@@ -205,8 +205,8 @@ const (
 	minRequestInterval = 100 * time.Millisecond
 )
 
-// WatchRequests calls handle for each new request to a job of the current user. It returns an error when ctx is done or
-// the directory can no longer be read.
+// WatchRequests calls the function handle for each new request to a job of the current user. It returns an error when
+// ctx is done or the directory can no longer be read.
 func (d *Dir) WatchRequests(ctx context.Context, id job.ID, handle func(FoundRequest)) error {
 	w := newWatcher(d)
 	defer w.close()

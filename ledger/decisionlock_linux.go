@@ -66,7 +66,7 @@ func (g *DecisionLock) Unlock() {
 }
 
 // errSameTime is returned if another process has published its entry for the decision lock again, in the same clock
-// tick in which this process published its entry.
+// tick as this process.
 var errSameTime = errors.New("another process took it at the same time")
 
 // locksBefore returns other requests' entries for the decision lock that were published before s, the oldest
@@ -127,7 +127,7 @@ func (d *Dir) waitForLocks(ctx context.Context, earlier []entry, mine int64) (wa
 	return warning, nil
 }
 
-// waitForLock waits until the entry s is gone or is published again. In the latter case its holder has seen the
+// waitForLock waits until the entry s is gone or is published again. If it is published again, its holder has seen the
 // entry of this process. If the deadline passes first, waitForLock returns false.
 func (d *Dir) waitForLock(ctx context.Context, s entry, mine int64, deadline time.Time) (gone bool, err error) {
 	for pause := 50 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {

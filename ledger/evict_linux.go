@@ -149,8 +149,8 @@ func (d *Dir) signalHolder(pid int, s entry, signal unix.Signal, end time.Time) 
 	return d.holdsLock(pid, s, end) && unix.PidfdSendSignal(fd, signal, nil, 0) == nil
 }
 
-// findHolders returns the processes of the entry's owner that hold the entry's lock. At the time end it stops
-// searching, and returns the processes found so far.
+// findHolders returns the processes of the entry's owner that hold the entry's lock. It stops searching when the time
+// end has come, and returns the processes found so far.
 func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	names, _ := os.ReadDir(d.procDir)
 	for _, name := range names {
@@ -163,8 +163,7 @@ func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 }
 
 // holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's lock. It
-// stops searching at the time end and returns false, because a user may have a thousand processes with a million
-// descriptors each.
+// returns false if the time end has come, because a user may have a thousand processes with a million descriptors each.
 func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.procDir, strconv.Itoa(pid))

@@ -38,8 +38,8 @@ import (
 	"remshell/job"
 )
 
-// Default is the default ledger directory. It is not a separate directory below /var/tmp, because that would belong
-// to the first user, and the owner of a sticky directory can remove the files of others.
+// Default is the default ledger directory. It is not a separate directory below /var/tmp. Such a directory would belong
+// to the first user, who could remove the files of others in spite of the sticky bit.
 const Default = "/var/tmp"
 
 // Claim is the content of a file that records which CPUs a job uses. Ticket is the content of a file that
@@ -95,7 +95,7 @@ type gangKey struct {
 }
 
 // maxGangs is the maximum number of gangs (jobs that take turns on CPUs) that a claimSum distinguishes. Claims of
-// further gangs count as claims of jobs that are not gangs.
+// further gangs are treated as claims of jobs that are not gangs.
 const maxGangs = 256
 
 // A userCPUs contains the number of CPUs that one user has claimed on a node, and the user's oldest claim.

@@ -229,9 +229,9 @@ func tryNamesLock(dir int) (fd int, locked bool, err error) {
 	return -1, false, err
 }
 
-// WatchNames calls changed once when it begins to watch, and then each time names may have been published or removed.
-// It watches names of the current user and, if anyUser is true, of all users. It returns an error when ctx is done or
-// the directory can no longer be read.
+// WatchNames calls the function changed once when it begins to watch, and then each time names may have been published
+// or removed. It watches names of the current user and, if anyUser is true, of all users. It returns an error when ctx
+// is done or the directory can no longer be read.
 func (d *Dir) WatchNames(ctx context.Context, anyUser bool, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()

@@ -19,8 +19,7 @@ import (
 const pollInterval = 250 * time.Millisecond
 
 // minLookInterval is the minimum time between two scans of the directory. After a long scan, the pause is
-// lookPauseFactor times the scan's duration, so that a user with many entries that change all the time cannot keep
-// a CPU busy.
+// lookPauseFactor times the scan's duration. So a user with many changing entries cannot keep a CPU busy.
 const (
 	minLookInterval = 2 * time.Millisecond
 	lookPauseFactor = 4
@@ -184,9 +183,9 @@ func (d *Dir) waitUnlocked(ctx context.Context, all []entry) {
 	}
 }
 
-// Watch calls changed once when it begins to watch, and then each time a claim is made or removed on this node. It
-// notices changes within milliseconds, even if the process that held a claim was killed. It returns an error when ctx
-// is done or the directory can no longer be read.
+// Watch calls the function changed once when it begins to watch, and then each time a claim is made or removed on this
+// node. It notices changes within milliseconds, even if the process that held a claim was killed. It returns an error
+// when ctx is done or the directory can no longer be read.
 func (d *Dir) Watch(ctx context.Context, changed func()) error {
 	w := newWatcher(d)
 	defer w.close()

@@ -156,8 +156,7 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 }
 
 // sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it shares
-// CPUs with other jobs in turns), slots with equal use by this job are sorted by the number of other gangs that use
-// them.
+// CPUs with other jobs in turns), slots that few other gangs use come first in each part.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {

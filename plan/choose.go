@@ -270,9 +270,9 @@ func (c *nodeChooser) waitsForSet() bool {
 	return c.whenIdle().chooseBySet(false) != nil
 }
 
-// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members contains the nodes
-// of the set that are candidates now. If no set of the idle cluster could run the job, members is nil. name is the
-// name of a current node set with the same members or, if there is none, the name of the set in the idle cluster.
+// bestSetWhenIdle returns the node set that would be chosen if no job ran on the cluster. members contains the nodes of
+// the set that are candidates now. If no set of the idle cluster could run the job, members is nil. name is the name of
+// a current node set with the same members. If there is none, name is the set's name in the idle cluster.
 func (c *nodeChooser) bestSetWhenIdle() (name string, members []int) {
 	idle := c.whenIdle()
 	set, _ := idle.sets.ChooseOne()

@@ -77,8 +77,8 @@ func (s *candidate) gangsOnCPU() map[int]int {
 	return count
 }
 
-// forParty returns the problem for a gang that runs in turn number party. In that problem, a CPU also counts as
-// free if at most maxGangs gangs use it and all of them run in other turns.
+// forParty returns the problem for a gang that runs in turn number party. In that problem, a CPU is also free if at
+// most maxGangs gangs use it and all of them run in other turns.
 func (p problem) forParty(party, maxGangs int) problem {
 	p.candidates = slices.Clone(p.candidates)
 	for i := range p.candidates {

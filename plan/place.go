@@ -379,9 +379,8 @@ func (s *placement) regionEntries() (start, end int) {
 	return start, end
 }
 
-// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. After each round it
-// removes the entries of full nodes, so that it takes time proportional to the number of ranks plus the number of
-// entries.
+// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. After each round it removes
+// the entries of full nodes, so that the total time is proportional to ranks plus entries.
 func (s *placement) cycleEntries(app, n int, quota []int, start, end int) {
 	mapping, stride := s.req.Layout.Map, 1
 	if mapping.Level == pin.ByNode {

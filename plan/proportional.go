@@ -39,8 +39,8 @@ func (s *placement) userAllowsSharing() bool {
 }
 
 // mayShareCPUs reports whether ranks may share CPUs if n ranks do not fit otherwise. It returns true if the user allows
-// sharing. For a job that runs only on this machine, it also returns true if the ranks would fit without other jobs, or
-// if the user has not written a number of slots (rule PLACE-4).
+// sharing. For a job that runs only on this machine, two more cases are allowed (rule PLACE-4): the ranks would fit
+// without other jobs, or the user has not written a number of slots.
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false

@@ -43,8 +43,8 @@ func (s *placement) candidatesNamed(hosts []string) []bool {
 	return may
 }
 
-// placeFixedRank places a rank of app a on the node that the rank file names for that rank. usable and allowed say
-// which candidates the app may use.
+// placeFixedRank places a rank on the node that the rank file names for it. a is the index of the rank's app. usable
+// and allowed say which candidates this app may use.
 func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 	fixed := &s.req.FixedPlacements[rank]
 	i := s.candidateOf[fixed.Node]

@@ -24,8 +24,8 @@ type shapePlacement struct {
 	unplaced int   // ranks that no node can take
 }
 
-// placeInShape chooses nodes for n ranks, with shape ranks on each node. order lists the candidates in the order in
-// which they are used. capacity is the capacity of each candidate.
+// placeInShape chooses nodes for n ranks, with the number of ranks on each node given by shape. order lists the
+// candidates in the order in which they are used. capacity is the capacity of each candidate.
 func placeInShape(order []int, capacity []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)
 	full, behind := n/shape, 0

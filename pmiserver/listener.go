@@ -110,8 +110,8 @@ func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 }
 
 // AddPending registers a connection that has not sent its ID yet. If there are too many, it closes the oldest. The
-// order of calls decides which connection is the oldest, so AddPending should be called by the accept loop and not by
-// the goroutines that serve connections. Each PendingConn must be served; otherwise it counts as pending forever.
+// accept loop should call AddPending, and not the goroutines that serve connections, because the order of calls decides
+// which connection is the oldest. Each PendingConn must be served; otherwise it remains pending forever.
 func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	n := &PendingConn{listener: l, conn: conn}
 	l.mu.Lock()

@@ -234,9 +234,9 @@ const peerProbeTimeout = 2 * queryTimeout
 // maxAllPairs is the maximum number of hosts up to which every host tests its connection to every other host.
 const maxAllPairs = 32
 
-// probePartners returns the indices of the hosts to which host i of n tests its connection. If n is at most
-// maxAllPairs, these are all other hosts. Otherwise these are the hosts at distances 1, 2, 4, ... before and after host
-// i.
+// probePartners returns the indices of the hosts to which host i tests its connections. n is the number of hosts. If n
+// is at most maxAllPairs, these are all other hosts. Otherwise these are the hosts at distances 1, 2, 4, ... before and
+// after host i.
 func probePartners(i, n int) (found []int) {
 	if n <= maxAllPairs {
 		for k := range n {

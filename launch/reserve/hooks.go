@@ -157,8 +157,8 @@ func (p *Preparation) CountTaken(bytes int) {
 // --start-timeout.
 func (p *Preparation) PauseLimit() (resume func()) { return p.r.pauseStartLimit() }
 
-// ShowProgress shows a line on the user's terminal if the Preparation takes long. It calls line on another
-// goroutine to get the current text. The caller calls stop to remove the line.
+// ShowProgress shows a line on the user's terminal if the Preparation takes long. It calls the function line on another
+// goroutine to get the current text. The caller calls the function stop to remove it.
 func (p *Preparation) ShowProgress(line func() string) (stop func()) {
 	return showProgress(p.Env, line)
 }

@@ -43,8 +43,8 @@ func (p *startProgress) answered(i int) {
 	p.count++
 }
 
-// showProgress shows a progress line after Env.ProgressAfter. It calls line on another goroutine to get
-// the current text. stop removes the line. If Env.Progress is nil, showProgress does nothing.
+// showProgress shows a progress line after Env.ProgressAfter. It calls the function line on another goroutine to get
+// the current text. The function stop removes the text. If Env.Progress is nil, showProgress does nothing.
 func showProgress(env Env, line func() string) (stop func()) {
 	if env.Progress == nil {
 		return func() {}

@@ -32,7 +32,7 @@ type disconnected struct {
 }
 
 // takeEvents takes the events out of the inbox. It converts events of the reservation's nodes to message or
-// disconnected, and returns all others unchanged. Callers ignore the latter.
+// disconnected, and returns all others unchanged. Callers ignore the unchanged events.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -92,8 +92,8 @@ func giveUp(silent []*host, limit time.Duration) error {
 	return nil
 }
 
-// awaitReplies implements callWithin without type parameters. It calls handle for each reply before it
-// handles any later event.
+// awaitReplies implements callWithin without type parameters. It calls the function handle for each reply before it
+// processes any later event.
 func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, handle func(*host, wire.Message)) (silent []*host, err error) {
 	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()

@@ -82,8 +82,9 @@ func WhyUnmovable(req job.Request) string {
 	return ""
 }
 
-// RequestAfterMove returns the request for the next attempt (one run of all ranks) of a job that moves, and the
-// nodes that the job leaves. now is the running attempt. refusal says why this move is not possible, or is empty.
+// RequestAfterMove returns the request for the next attempt (one run of all ranks) of a job that moves, and the nodes
+// that the job leaves. The argument now is the running attempt. refusal says why this move is not possible, or is
+// empty.
 func RequestAfterMove(first job.Request, attempts []job.Attempt, now job.Attempt, m Move) (req job.Request, vacated []string, refusal string) {
 	from, refusal := findNamed(first.Nodes, m.From)
 	to, unknown := findNamed(first.Nodes, m.To)

@@ -74,8 +74,8 @@ func allTooShort(attempts []job.Attempt) bool {
 	return !slices.ContainsFunc(attempts[len(attempts)-maxShortInRow:], func(a job.Attempt) bool { return a.Duration() >= tooShort })
 }
 
-// pause returns the pause before the next attempt. The first pause is the given one, or DefaultDelay if that is 0. The
-// pause doubles with each attempt, and is reset after an attempt that ran long.
+// pause returns the pause before the next attempt. The first pause is first, or DefaultDelay if first is 0. The pause
+// doubles with each attempt, and is reset after an attempt that ran long.
 func pause(first time.Duration, attempts []job.Attempt, random float64) time.Duration {
 	first = cmp.Or(first, DefaultDelay)
 	p := first

@@ -58,8 +58,8 @@ func (f *stdinFeeder) setReaders(readers []StdinReader) {
 	}
 }
 
-// run reads until the input ends or no rank reads any more. If the input fails before its end, run calls failed.
-// If a read blocks, run does not return at the end of the job, but remains blocked until mpiexec exits.
+// run reads until the input ends or no rank reads any more. If the input fails before its end, run calls the function
+// failed. If a read blocks, run does not return at the end of the job, but remains blocked until mpiexec exits.
 func (f *stdinFeeder) run(failed func(error)) {
 	defer close(f.ended)
 	from, done := f.chooseSource()
@@ -219,9 +219,9 @@ func (f *stdinFeeder) rankEnded(rank int, read int64) {
 	}
 }
 
-// seekBack stops reading. If the input is a file, it seeks back to the bytes that no rank has read, so that the
-// next program that uses the same input finds them (POSIX, XCU 1.4, INPUT FILES). If the input is not a file and
-// no rank has read anything, seekBack returns how many bytes are lost. In all other cases it returns 0.
+// seekBack stops reading. If the input is a file, it seeks back to the bytes that no rank has read (POSIX, XCU 1.4,
+// INPUT FILES). The next program that uses the same input then finds them. If the input is not a file and no rank has
+// read anything, seekBack returns how many bytes are lost. In all other cases it returns 0.
 func (f *stdinFeeder) seekBack() (lost int64) {
 	f.close()
 	file := f.file()

@@ -162,8 +162,8 @@ func (p *Printer) releaseOutput() {
 	p.wakeUp()
 }
 
-// queueHeld queues the output that was held back, if every holdOutput was followed by a release, or if the
-// printer is closed and no release was announced. The caller must hold p.mu.
+// queueHeld queues the output that was held back. It does nothing while a release is missing, unless the printer is
+// closed and no release was announced. The caller must hold p.mu.
 func (p *Printer) queueHeld() {
 	if p.isAtEnd() {
 		p.holdCount = 0

@@ -57,7 +57,7 @@ type Observers struct {
 	OnFileFailed func(err error)                            // called when a file for a rank's output cannot be written to
 }
 
-// New returns the streams of a job that has not started. in is the standard input for the ranks, or nil. The
+// New returns the streams of a job that has not started. The reader in is the standard input for the ranks, or nil. The
 // caller may also write lines of its own to the printers.
 func New(in io.Reader, out, err *Printer) *Streams {
 	return &Streams{out: out, err: err, feed: newStdinFeeder(in), stderrTails: make(map[int][]byte)}
@@ -199,8 +199,8 @@ func (s *Streams) RankEnded(rank int) {
 // runs.
 func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.setReaders(readers) }
 
-// FeedStdin starts to read mpiexec's standard input. It must be called after the ranks have been started. If the
-// input fails before its end while a rank still reads, failed is called.
+// FeedStdin starts to read mpiexec's standard input. It must be called after the ranks have been started. If the input
+// fails before its end while a rank still reads, the function failed is called.
 func (s *Streams) FeedStdin(failed func(error)) {
 	if s.feed.in != nil {
 		s.feed.ended = make(chan struct{})

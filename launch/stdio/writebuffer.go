@@ -81,8 +81,7 @@ func (c *writeBuffer) writeTo(w io.Writer) (err error) {
 // maxIOV is IOV_MAX of Linux: writev(2) takes at most this many pieces.
 const maxIOV = 1024
 
-// writev writes the pieces of list in as few system calls as possible. No piece may be empty. It modifies
-// list.
+// writev writes the pieces of list in as few system calls as possible. No piece may be empty. writev modifies list.
 func writev(file *os.File, list [][]byte) error {
 	raw, err := file.SyscallConn()
 	if err != nil {

@@ -30,10 +30,9 @@ func (s *State) helperSignaled(e HelperSignaled, now time.Time) []Action {
 	return actions
 }
 
-// killedByBatch reports whether the batch system may have ended the job. It returns true if the cause is a rank
-// that was killed a short time ago, and nothing else, such as lack of memory, explains its end. A batch system
-// kills the processes of a step one by one. So a helper may report the end of its rank, and then be killed before
-// it can report more.
+// killedByBatch reports whether the batch system may have ended the job. It returns true if the cause is a rank that
+// was killed a short time ago, without another explanation such as lack of memory. A batch system kills the processes
+// of a step one by one. So a helper may report the end of its rank, and then be killed before it can report more.
 func (s *State) killedByBatch(now time.Time) bool {
 	if !s.suspectsBatch() || s.Cause.Kind != RankDied || now.Sub(s.causeAt) > batchGrace {
 		return false
@@ -93,8 +92,8 @@ func (s *State) BlameBatch() {
 	s.Cause = &c
 }
 
-// blameBatch makes the batch system the cause of the job's end, if the current cause may be a consequence of the end of
-// the batch job and is at most batchGrace old.
+// blameBatch makes the batch system the cause of the job's end. It does so only if the current cause may be a
+// consequence of the end of the batch job and is at most batchGrace old.
 func (s *State) blameBatch(now time.Time) {
 	if s.suspectsBatch() && now.Sub(s.causeAt) <= batchGrace {
 		s.BlameBatch()

@@ -151,8 +151,8 @@ func (c *Cause) EndKind() job.EndKind {
 func (c Cause) rule() causeRule { return causes[c.Kind] }
 
 // yieldsTo reports whether c may be a consequence of other, which was reported later. When a rank crashes or a node
-// dies, other ranks notice it and abort or exit with a code, often before mpiexec learns of the crash. Exits on one
-// node are reported in order, but an abort may be reported before an earlier exit.
+// dies, other ranks may abort or exit with a code before mpiexec learns of the crash. Exits on one node are reported in
+// order, but an abort may be reported before an earlier exit.
 func (c Cause) yieldsTo(other Cause) bool {
 	rule := c.rule()
 	return other.Rank != c.Rank && slices.Contains(rule.yieldsTo, other.Kind) &&
@@ -207,9 +207,8 @@ func fixedCode(code int) func(*State, Failure) int { return func(*State, Failure
 
 func reportedCode(_ *State, e Failure) int { return e.Code }
 
-// abortCode returns the exit code for a call of MPI_Abort. If other ranks were still running, code 0 becomes
-// 1, because a rank cannot make a job successful by ending other ranks before they have finished (rule
-// TRUST-33).
+// abortCode returns the exit code for a call of MPI_Abort. If other ranks were still running, code 0 becomes 1, because
+// a rank that ends other ranks early must not make the job successful (rule TRUST-33).
 func abortCode(s *State, e Failure) int {
 	if e.Code == 0 && s.othersRun(e.Rank) {
 		return 1

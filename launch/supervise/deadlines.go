@@ -113,7 +113,7 @@ func (r Policy) wallLimitFirst() bool {
 }
 
 // timeLeft returns how much longer the job may run if mpiexec ends it before the batch job ends. The result is at least
-// one second. It is 0 if the user does not want mpiexec to do so, or if the end of the batch job is unknown.
+// one second. It is 0 if the user has not requested this, or if the end of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0

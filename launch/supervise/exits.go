@@ -58,9 +58,9 @@ func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
 	return true
 }
 
-// failedByItself reports whether a rank that ended while the job was ending may be the real cause of the end.
-// It returns true if the rank crashed or exited with an exit code, and false if it called MPI_Abort, because
-// in this case it reacted to another rank's failure.
+// failedByItself reports whether a rank that ended while the job was ending may be the real cause of the end. It
+// returns true if the rank crashed or exited with a code other than 0. It returns false if the rank called MPI_Abort,
+// because that is a reaction to another rank's failure.
 func failedByItself(exit *job.Exit) bool {
 	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }

@@ -89,8 +89,7 @@ func (s *Setting) priorityMisfit(p Priority) string {
 	return ""
 }
 
-// A levelValue is the value of a modifier of a node-set request, together with the level at which it was set,
-// such as the command line or the cluster file.
+// A levelValue is the value of a modifier of a node-set request, together with the level at which it was set.
 type levelValue[T any] struct {
 	value        T
 	level        int

@@ -262,8 +262,8 @@ func (l *Local) finishFence(all [][]byte) {
 	}
 }
 
-// publishAndReset calls publish, which makes the exchanged pairs visible, and prepares for the next fence. It
-// returns the functions that release the members, or nil if l is closed.
+// publishAndReset calls the function publish, which makes the exchanged pairs visible, and prepares for the next fence.
+// It returns the functions that release the members, or nil if l is closed.
 func (l *Local) publishAndReset(publish func()) []func(givenUp bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

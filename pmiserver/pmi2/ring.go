@@ -30,9 +30,8 @@ func (c *Conversation) ring() {
 	c.Session.Fence(func() []byte { return ringAnswer(head, keys, rank, size) })
 }
 
-// ringAnswer returns the reply to a rank's ring request. It contains the value that its left neighbor has
-// sent to the right, and the value that its right neighbor has sent to the left. The first and the last
-// rank are neighbors.
+// ringAnswer returns the reply to a rank's ring request. It contains the value that the left neighbor has sent to its
+// right, and the value that the right neighbor has sent to its left. The first and the last rank are neighbors.
 func ringAnswer(head []byte, keys *kvs.Store, rank, size int) []byte {
 	left, _ := keys.Get(ringKey("right", (rank+size-1)%size))
 	right, _ := keys.Get(ringKey("left", (rank+1)%size))

@@ -267,8 +267,8 @@ func (m *collective) stopTimers() {
 	}
 }
 
-// GiveUp ends a fence with an error, because another node has given it up. It returns false if no rank of
-// this node has entered the fence yet. Ranks that enter the fence later receive the status Timeout.
+// GiveUp ends a fence with an error, because another node has given it up. It returns false if no rank of this node has
+// entered the fence yet. Ranks that enter the fence later receive the status TimedOut.
 func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
