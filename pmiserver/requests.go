@@ -36,9 +36,8 @@ func (c *rankSession) SendReply(reply []byte) { c.sendReply(reply) }
 // DeadRanks returns the ranks of the group that have failed while the others continue, as a string such as "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
-// Fence lets the rank enter the fence of its group. When the fence is over, it sends the result of
-// release. It first sends earlier replies that are still in the buffer, because their order must not
-// change.
+// Fence makes the rank enter the fence of its group. It sends the bytes that release returns when the fence
+// completes. Earlier replies that are still in the buffer are sent first.
 func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.server.fence.WaitsIn(c.localIndex) > 0 {

@@ -245,10 +245,10 @@ func (s *Server) reportAborting(rank int) {
 	}
 }
 
-// SetDeadRanks sets the list of failed ranks in a group whose other ranks continue. MPICH reads the list under the key
-// PMI_dead_processes, for MPIX_Comm_get_failed and MPIX_Comm_failure_ack. ranks must be in the order in which the
-// ranks ended, because MPIX_Comm_failure_ack depends on it. If a line of PMI-1 cannot contain all ranks, only the
-// first ones are listed.
+// SetDeadRanks sets the list of failed ranks in a group whose other ranks continue. MPICH reads the list under
+// the key PMI_dead_processes. ranks must be in the order in which the ranks ended, because
+// MPIX_Comm_failure_ack depends on it. If a line of PMI-1 cannot contain all ranks, only the first ones are
+// listed.
 func (s *Server) SetDeadRanks(ranks []int) {
 	var text []byte
 	for _, rank := range ranks {

@@ -139,8 +139,8 @@ type cgroup struct {
 	path string // of the group below top; empty: no such controller
 }
 
-// ownCgroup returns this process's control group for a controller. A controller is in a hierarchy of cgroups
-// version 1, or otherwise in the hierarchy of version 2.
+// ownCgroup returns this process's control group for a controller. This is a group of cgroups version 1 if the
+// controller has a hierarchy there, and otherwise of version 2.
 func ownCgroup(root fs.FS, controller string) cgroup {
 	own := cgroup{root: root, top: "sys/fs/cgroup"}
 	groups, _ := fs.ReadFile(root, "proc/self/cgroup")

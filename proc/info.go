@@ -124,8 +124,8 @@ func Catches(pid int, signal unix.Signal) bool {
 	return signalMask(pid, "SigCgt")&(1<<(signal-1)) != 0
 }
 
-// signalMask returns a set of signals from /proc/PID/status. name is the name of the line. Bit N-1 stands for
-// signal N.
+// signalMask returns a set of signals from /proc/PID/status. name is the first word of the line with the set.
+// Bit N-1 stands for signal N.
 func signalMask(pid int, name string) uint64 {
 	mask, _ := strconv.ParseUint(string(statusField(pid, name)), 16, 64)
 	return mask
@@ -152,9 +152,8 @@ func statusField(pid int, name string) []byte {
 	return bytes.TrimSpace(line)
 }
 
-// AwaitChildEnd waits until a child of this process has ended, and returns the child's PID. It does not reap the
-// child, so that /proc still shows it. It ignores stops of a traced child, which the kernel reports to every
-// waiting thread.
+// AwaitChildEnd waits until a child of this process has ended, and returns the child's PID. It does not reap
+// the child, so that /proc still shows it. It does not return when a traced child only stops.
 func AwaitChildEnd() (pid int, err error) {
 	// si_pid follows three ints and, with 8-byte pointers, padding (siginfo_t, include/uapi/asm-generic/siginfo.h).
 	const offset = 12 + 4*(unsafe.Sizeof(uintptr(0))/8)

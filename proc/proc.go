@@ -30,8 +30,8 @@ func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// A Process is one of the processes that Descendants returns. A zombie uses no resource except its PID, unless it
-// is the first thread of a program whose other threads still run.
+// A Process is one of the processes that Descendants returns. Zombie is true if only the exit status of the
+// process is left, or if its first thread has ended and other threads still run.
 type Process struct {
 	PID    int
 	Zombie bool
@@ -53,8 +53,8 @@ func Descendants(pid int) []Process {
 	return below
 }
 
-// SignalDescendants sends sig to all descendants of this process. It returns how many running processes have
-// received the signal. Zombies do not count.
+// SignalDescendants sends sig to all descendants of this process. It returns how many of them, without zombies,
+// have received the signal.
 func SignalDescendants(sig unix.Signal) int {
 	reached := 0
 	for _, p := range Descendants(os.Getpid()) {
@@ -105,8 +105,8 @@ func reapUntil(deadline time.Time) bool {
 	}
 }
 
-// IsExiting reports whether a process is exiting or gone. Signals no longer change how such a process ends. The
-// kernel closes the files of a process some time before the process can be reaped.
+// IsExiting reports whether a process is exiting or gone. Signals no longer change how such a process ends. An
+// exiting process may have closed its files before it can be reaped.
 func IsExiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
 	fields := readStatFields(pid)

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// An Error is returned for a malformed or unknown placement setting. Its code is one of the codes in placement.md 1.5.
-// Waiting for nodes cannot remove such an error.
+// An Error is returned for a malformed or unknown placement setting. Its code is one of the codes in
+// placement.md 1.5. Waiting in the queue does not resolve such an error.
 type Error struct {
 	Code    string
 	Source  string // option or variable at fault; empty: none

@@ -60,8 +60,8 @@ func dropComments(all []string) []string {
 	return kept
 }
 
-// hostLineReader returns a lineReader for lines with one host name. If unique is true, adjacent repetitions of a
-// name count only once.
+// hostLineReader returns a lineReader for lines with one host name. If unique is true, adjacent lines with the
+// same name result in one entry.
 func (l *nodeList) hostLineReader(unique bool) lineReader {
 	return func(words []string, at string) error {
 		if len(words) > 1 {

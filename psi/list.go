@@ -28,8 +28,8 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList reads the list of nodes from the option or, without the option, from the first variable that is set
-// (placement.md 1.3, 2). If neither is set, the list contains all nodes.
+// readNodeList reads the list of nodes from an option such as --nodes. If no such option is given, it uses the
+// first variable that is set (placement.md 1.3, 2). If neither is set, the list contains all nodes.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil
@@ -96,8 +96,8 @@ func (l *nodeList) addAllNodes() {
 	l.sortByID()
 }
 
-// readIDs parses node IDs and ranges of IDs (placement.md 1.4). The value of --nodes may also contain node names.
-// In that case each node counts only once, and the nodes are in the order of their IDs (aprun.md 2).
+// readIDs parses node IDs and ranges of IDs (placement.md 1.4). The value of --nodes may also contain node
+// names. It then lists each node once, in the order of the IDs (aprun.md 2).
 func (l *nodeList) readIDs() error {
 	named := false
 	for item := range strings.SplitSeq(l.value, ",") {

@@ -29,8 +29,8 @@ var toggles = []toggle{
 // unsupported lists the variables of ParaStation that have no effect in mpiexec (placement.md 1.7).
 var unsupported = []string{"PSI_FULL_PARTITION", "PSI_DYNAMIC", "__PSID_BATCH"}
 
-// isOn reports whether the switch with this environment variable is on. A command-line option overrides the
-// variable.
+// isOn reports whether the switch that an environment variable controls is on. The command-line option for the
+// same switch overrides the variable.
 func isOn(in Input, variable string) bool {
 	i := slices.IndexFunc(toggles, func(t toggle) bool { return t.variable == variable })
 	t := toggles[i]

@@ -142,8 +142,8 @@ func (m *ringRank) report(r Report) error {
 	return err
 }
 
-// A rankAddress is the address of a rank together with a secret. The rank publishes it by PMI, and the previous
-// rank uses it to connect.
+// A rankAddress is the address of a rank together with a secret. The rank publishes both by PMI, and the
+// previous rank uses them to connect.
 type rankAddress struct {
 	Address string // empty: the rank does not listen
 	Secret  string // the rank accepts only a connection that sends it

@@ -61,8 +61,8 @@ func NewResults() *Results {
 	return &Results{linked: make(chan bool, 1), began: time.Now(), reports: map[Step]map[int]Report{Started: {}, Linked: {}, Done: {}}}
 }
 
-// Linked returns a channel. It delivers one value once every rank has tried to connect to the next rank. The value is
-// true if all ranks have succeeded.
+// Linked returns a channel that delivers one value when every rank has tried to connect to the next rank. The
+// value is true if all ranks have succeeded.
 func (r *Results) Linked() <-chan bool { return r.linked }
 
 // Write reads reports from the output of the ranks. It never returns an error.

@@ -256,8 +256,8 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
-// readAttributes returns the attributes that a probe has found on the node. If the file says that a probe has found the
-// CPU speed, readAttributes moves the speed from policy to the result. Otherwise the result is empty.
+// readAttributes returns the CPU speed that a probe has found on the node, and removes it from policy. If no
+// probe has found the speed, according to the file, the result is empty.
 func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
 	if n.Quality == "" || n.Quality == job.SpeedGiven {
 		return t, nil

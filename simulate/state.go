@@ -53,7 +53,7 @@ func (s *State) NodeDefs() []job.NodeDef {
 }
 
 // PSIInput returns the input for psi.Read. If the state contains an environment or files, these replace env and
-// open. flags and np come from the command line and override the flags and the number of processes in the state.
+// open. The flags and np from the command line override those of the state.
 func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, bool), open func(string) (string, error)) psi.Input {
 	in := psi.Input{NP: cmp.Or(np, s.NP), Nodes: s.NodeDefs(), Sort: s.Sort, Env: env, Open: open, Flags: mergeFlags(flags, s.Flags),
 		Rules: s.Rules, User: s.User, RanksPlaced: s.FixedPlacements != nil}

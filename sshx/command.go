@@ -14,8 +14,8 @@ import (
 	"remshell/subprocess"
 )
 
-// commandLimit is the maximum time for each command that a configuration runs before it connects. ssh itself has no
-// such limit.
+// commandLimit is the maximum time for each command of an ssh configuration that is run before the connection
+// is made. ssh itself has no such limit.
 const commandLimit = 10 * time.Second
 
 // runCommand runs a command without input in its own session, with subprocess.Run. It kills the command when ctx is

@@ -64,9 +64,9 @@ func (s setting) fail(format string, args ...any) *ConfigError {
 // maxInclude is the maximum depth of nested Include lines (OpenSSH's READCONF_MAX_DEPTH).
 const maxInclude = 16
 
-// ReadConfig reads the user's configuration file and then the system's. If a name is empty, or its file does not
-// exist or cannot be read, the file counts as empty, as in ssh (OpenSSH ssh.c, process_config_files). If a line
-// cannot be parsed, the error is a *ConfigError.
+// ReadConfig reads the user's configuration file and then the system's. As in ssh, it ignores a file that does
+// not exist or cannot be read, and an empty name (OpenSSH ssh.c, process_config_files). If a line cannot be
+// parsed, the error is a *ConfigError.
 func ReadConfig(userFile, systemFile string, localUser User) (*Config, error) {
 	user := configReader{home: localUser.Home, homeOf: localUser.HomeOf, dir: filepath.Join(localUser.Home, ".ssh"), uid: localUser.UID}
 	system := configReader{home: localUser.Home, homeOf: localUser.HomeOf, dir: filepath.Dir(systemFile), uid: localUser.UID, main: systemFile}
@@ -272,8 +272,8 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost returns the line number of the first Host line with these words. The library does not record the line
-// numbers of Host blocks.
+// lineOfHost returns the line number of the first Host line whose patterns are words. The library does not
+// record the line numbers of Host blocks.
 func lineOfHost(lines []string, words []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)

@@ -27,13 +27,13 @@ type keyVerdict struct {
 	err  error      // why the key's certificate is not valid, if the key alone is unknown
 }
 
-// judgeHostKey looks up a server's key as OpenSSH does (sshconnect.c, check_host_key). k contains the known_hosts lines
-// for the host's name. fallback contains the lines for the name without port, or is nil. principal is the name that a
-// certificate must contain.
+// judgeHostKey looks up a server's key as OpenSSH does (sshconnect.c, check_host_key). k contains the
+// known_hosts lines for the host's name. fallback contains the lines for the name without port, or is nil.
+// principal is the name that a certificate must contain.
 //
-// There are two differences from OpenSSH. A line that revokes a key counts for both names, even if other lines match.
-// If only keys of other types are known for the host, its key counts as changed: mpiexec requested the known types
-// first, and the server did not offer them.
+// There are two differences from OpenSSH. A line that revokes the key for either name takes precedence over all
+// other lines. If known_hosts contains only keys of other types for the host, the result is KindChangedKey:
+// mpiexec requested the known types first, and the server did not offer them.
 func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}
@@ -62,8 +62,8 @@ func judgeWithHashed(k *knownKeys, principal string, key ssh.PublicKey, now time
 }
 
 // judgeLines looks up a key in the known_hosts lines of a host. A line for the certificate authority that
-// signed the key is preferred, then a line with the key itself. If there is neither, a different key of the
-// same type means that the key has changed.
+// signed the key is preferred, then a line with the key itself. If there is neither but the host has another
+// key, the result is KindChangedKey.
 func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	var invalid keyVerdict // of a certificate that is not valid; its key is judged alone
 	if cert, ok := key.(*ssh.Certificate); ok {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A hostScope collects the settings for one host. If a keyword occurs several times, the first value counts, in the
-// order of the files (ssh_config(5)).
+// A hostScope collects the settings for one host. If a keyword occurs several times, it keeps the first value,
+// in the order of the files (ssh_config(5)).
 type hostScope struct {
 	ctx     context.Context
 	machine Machine
@@ -158,9 +158,8 @@ func (s *hostScope) applies(b *configBlock) (bool, error) {
 	return matchPatterns(b.hosts, cmp.Or(s.final, s.alias)), nil
 }
 
-// matches reports whether all criteria of a Match line hold. It evaluates the criteria from left to right and stops
-// at the first that does not hold. So commands run, and unsupported criteria fail, only for hosts that depend on
-// them.
+// matches reports whether all criteria of a Match line hold. It stops at the first criterion that does not
+// hold. For such a host, later commands of the line do not run, and unsupported criteria are no error.
 func (s *hostScope) matches(b *configBlock) (bool, error) {
 	criteria, err := b.parseCriteria()
 	if err != nil {
@@ -202,8 +201,8 @@ func takesValue(criterion string) bool {
 	return criterion != "all" && criterion != "canonical" && criterion != "final"
 }
 
-// wantsFinal reports whether a Match line of the file, or of an included file, requires the files to be read a second
-// time. As in ssh, such a line counts even if it cannot apply to the host (readconf.c, match_cfg_line).
+// wantsFinal reports whether a Match line of the file, or of an included file, requires the files to be read a
+// second time. As in ssh, this includes Match lines that cannot apply to the host (readconf.c, match_cfg_line).
 func (f *configFile) wantsFinal() bool {
 	return slices.ContainsFunc(f.blocks, func(b configBlock) bool {
 		criteria, _ := b.parseCriteria() // errors in them are reported when they are evaluated

@@ -83,9 +83,9 @@ type Permit struct {
 	err    error
 }
 
-// IsCrowded reports whether the server's limit exceeded PerServer when the permit was granted. Every server is expected
-// to accept PerServer connections at the same time. If IsCrowded is true, a server that drops the connection may do so
-// only because there are too many.
+// IsCrowded reports whether the server's limit exceeded PerServer when the permit was granted. Every server is
+// expected to accept PerServer connections at the same time. With more connections, the server may have dropped
+// one only because there were too many.
 func (w *Permit) IsCrowded() bool { return w.limit > w.p.perServer() }
 
 // Acquire waits for a permit to set up a connection to a server. server may be any string that identifies the
@@ -204,8 +204,8 @@ func (w *Permit) Release(o Outcome, err error) {
 	p.grantPermits(s)
 }
 
-// Backoff returns how long to wait after attempt n. The times are 0.2 s for n = 0 (an attempt that does not count) and
-// n = 1, then 0.5, 1, 2, 2, ... seconds. random, a number from 0 to 1, makes each time shorter or longer by up to a
+// Backoff returns how long to wait after attempt n: 0.2 s for n = 1, then 0.5, 1, 2, 2, ... seconds. The result
+// for n = 0 is the same as for n = 1. random, a number from 0 to 1, makes the time shorter or longer by up to a
 // quarter, so that attempts that were dropped together are not repeated together.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}

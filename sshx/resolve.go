@@ -289,8 +289,8 @@ func firstArg(text string) string {
 	return args[0]
 }
 
-// number parses a keyword's value as a decimal number from lo to hi. If the keyword is not set, it returns
-// def.
+// number parses a keyword's value as a decimal number from 0 to hi. It returns at least lo. If the keyword is
+// not set, it returns def.
 func (r *resolver) number(key string, def, lo, hi int) int {
 	set, ok := r.first[key]
 	if !ok {
@@ -308,8 +308,8 @@ func (r *resolver) yesNo(key string) bool {
 	return r.choice(key, "no", "yes", "true", "false") == "yes" || r.firstWord(key) == "true"
 }
 
-// choice returns the value of a keyword, which must be def or one of allowed. If the keyword is not set, it returns
-// def.
+// choice returns the value of a keyword in lower case. Values other than def and allowed are errors. If the
+// keyword is not set, choice returns def.
 func (r *resolver) choice(key, def string, allowed ...string) string {
 	set, ok := r.first[key]
 	if !ok {
@@ -336,7 +336,7 @@ func (r *resolver) duration(key string) time.Duration {
 	return d
 }
 
-// parseTime parses a time such as "90", "1m30s" or "2h". The units are s, m, h, d and w. A number without a
+// parseTime parses a duration such as "90", "1m30s" or "2h". The units are s, m, h, d and w. A number without a
 // unit is in seconds.
 func parseTime(s string) (time.Duration, error) {
 	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}

@@ -161,8 +161,8 @@ func (t Target) certName() string {
 	return strings.ToLower(t.HostName)
 }
 
-// shareKey returns a key that says which targets can share a connection. Two targets with equal keys lead to the
-// same account of the same server by the same path.
+// shareKey returns a string that is equal for two targets if they can share a connection. Such targets lead to
+// the same account of the same server by the same path.
 func (t Target) shareKey() string {
 	return fmt.Sprintf("%#v", t) // distinguishes nil from empty
 }

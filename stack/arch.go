@@ -9,8 +9,8 @@ const (
 	ARM64
 )
 
-// registerCount is the number of registers that an unwinder tracks. arm64 needs 33: x0 to x30, sp and one more.
-// amd64 needs 17. Vector registers are not tracked.
+// registerCount is the number of registers that an unwinder tracks. arm64 needs 33: x0 to x30, sp and pc. amd64
+// needs 17. Vector registers are not tracked.
 const registerCount = 33
 
 // A layout contains the DWARF numbers of an architecture's special registers, such as the stack pointer. Sources:

@@ -84,8 +84,8 @@ type frameSection struct {
 
 type indexEntry struct{ begin, end, offset uint64 }
 
-// entry reads the entry at an offset. content is the entry without the length at its start. So it begins with the
-// entry's ID. at is the offset of the ID. next is the offset of the next entry, or 0 if there is none.
+// entry reads the entry at an offset. content is the entry without the length at its start, and begins with the
+// entry's ID, which is at offset at. next is the offset of the next entry, or 0 if there is none.
 func (s *frameSection) entry(offset uint64) (content []byte, at, next uint64) {
 	head := s.read(offset, 4)
 	if len(head) < 4 {
@@ -304,8 +304,8 @@ func (t *frameTable) find(address uint64) *fde {
 	return f
 }
 
-// pair returns entry i of the table: the address at which a function begins, and the address of its FDE. ok is false if
-// the table cannot be read.
+// pair returns entry i of the table. start is the address at which a function begins, and at is the address of
+// its FDE. ok is false if the table cannot be read.
 func (t *frameTable) pair(i int) (start, at uint64, ok bool) {
 	b := &byteReader{data: t.read(t.first+8*uint64(i), 8)}
 	start, at = b.pointer(0x3b, t.address, t.address), b.pointer(0x3b, t.address, t.address)

@@ -7,7 +7,7 @@ memory and ELF files that the caller provides. It does not use ptrace, and knows
 	unwind.go    from frame to frame: by CFI, else by frame pointers, else by return addresses on the stack
 	cfi.go       finds and parses call frame information (.eh_frame_hdr, .eh_frame, .debug_frame)
 	rules.go     executes call frame instructions; expr.go evaluates DWARF expressions
-	image.go     an ELF file with bounds
+	image.go     reads an ELF file, with limits on its sizes
 	symbols.go   names of functions, from all symbol tables of a file
 	lines.go     files, lines and inlined functions, from DWARF; debug.go checks the DWARF sections first
 

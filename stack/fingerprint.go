@@ -5,10 +5,10 @@ import (
 	"hash/fnv"
 )
 
-// fingerprintBytes is the maximum number of bytes of a stack that Fingerprint reads. calleeSaved lists the
-// registers that a called function must not change, by their DWARF numbers.
+// fingerprintBytes is the maximum number of bytes of a stack that Fingerprint reads.
 const fingerprintBytes = 32 << 10
 
+// calleeSaved lists the DWARF numbers of the registers that a called function must not change.
 var calleeSaved = map[Arch][]int{AMD64: {3, 6, 12, 13, 14, 15}, ARM64: {19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29}}
 
 // A Frame contains the known registers of a function that waits for a call to return.
@@ -17,8 +17,8 @@ type Frame struct {
 	regs Registers
 }
 
-// CallerOf returns the frame of a function's caller. number is the number of the function, where 0 is the innermost
-// one. ok is false if the stack cannot be unwound that far.
+// CallerOf returns the frame of the caller of a function on the stack. number is the function's position,
+// counted from 0, the innermost function. ok is false if the stack cannot be unwound that far.
 func CallerOf(a Arch, regs Registers, mem Memory, mappings []Mapping, number int) (f Frame, ok bool) {
 	u := unwinder{arch: layouts[a], amd64: a == AMD64, mem: mem, mappings: mappings}
 	for i, exact := 0, true; i <= min(number, MaxFrames); i++ {

@@ -95,8 +95,8 @@ func (m *Image) addressAt(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// readFrom returns a function that reads the bytes of the file that are loaded at address and above. size is the number
-// of these bytes.
+// readFrom returns a function that reads the bytes of the file from the given address on. Its offsets are
+// relative to that address. size is the number of bytes that can be read.
 func (m *Image) readFrom(address uint64) (read func(offset uint64, n int) []byte, size uint64) {
 	for _, s := range m.segments {
 		if address >= s.address && address-s.address < s.size {

@@ -179,9 +179,9 @@ func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool
 	return next, true
 }
 
-// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both architectures
-// the frame pointer points to the caller's frame pointer and the return address. ok is false if there are no plausible
-// values at the frame pointer.
+// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both
+// architectures the frame pointer points to the caller's frame pointer, which the return address follows. ok is
+// false if these two values are not plausible.
 func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 	fp, known := regs.Get(u.arch.fp)
 	if !known || fp == 0 || fp%8 != 0 || fp < regs.value[u.arch.sp] {
@@ -201,12 +201,13 @@ func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 // scanWords is the maximum number of words of a stack that are searched for a return address.
 const scanWords = 512
 
-// byScan returns the registers of the caller of a function that has neither call frame information nor a frame pointer,
-// such as the functions of musl. As the return address, it takes the first word of the stack that is an address after a
-// call. This is a guess, since words may be left from earlier calls.
+// byScan returns the registers of the caller of a function that has neither call frame information nor a frame
+// pointer, such as the functions of musl. As the return address, it takes the first word of the stack that is
+// an address after a call. This is a guess, since words may be left from earlier calls.
 //
-// If end is not 0, the frame pointer points to a frame that ends at end. It is the frame of the caller only if a word
-// before end is an address after a call in another file. Otherwise byScan returns false.
+// end is the end of the frame to which the frame pointer points, or 0. If end is not 0, byScan reads only words
+// below end. It returns false unless one of these words is an address after a call in another file, since
+// otherwise that frame is not the caller's.
 func (u *unwinder) byScan(regs Registers, at Address, end uint64) (next Registers, ok bool) {
 	sp, known := regs.Get(u.arch.sp)
 	if !known || sp%8 != 0 || end != 0 && at.Mapping == nil {

@@ -179,9 +179,9 @@ type dialBacks struct {
 	streams map[string]chan net.Conn // for the connections of hosts that dialBackOf was not called for, by the batch system's host name; each has capacity 1
 }
 
-// listenForDialBacks opens a port to which the helpers of hosts can connect. If that fails, it logs a warning, and the
-// helpers use the starter's streams instead. A starter with a Secret has no streams for helpers, so in that case
-// listenErr is set in the result, and no warning is logged.
+// listenForDialBacks opens a port to which the helpers of hosts can connect. If that fails, it logs a warning,
+// and the helpers use the starter's streams instead. A starter with a Secret has no streams for helpers. For
+// such a starter, listenErr is set in the result instead of the warning.
 func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
 	c := &dialBacks{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
 	c.remaining.Store(int32(len(hosts)))
@@ -223,8 +223,8 @@ func (s *ByStarter) joinToken(listener *dialback.Listener) dialback.JoinToken {
 	return token
 }
 
-// envValue returns the value of a variable in an environment. If the variable is set several times, the last
-// value counts.
+// envValue returns the value of a variable in an environment. If the variable is set several times, envValue
+// returns the last value.
 func envValue(environ []string, name string) (value string) {
 	for _, assignment := range environ {
 		if rest, found := strings.CutPrefix(assignment, name+"="); found {

@@ -67,8 +67,8 @@ func (s HelperBinary) WithTracer(w StepTracer) HelperBinary {
 	return s
 }
 
-// WithLoginShell returns a copy of s that knows the user's login shell on this machine. The login shell on
-// the hosts is probably the same.
+// WithLoginShell returns a copy of s that stores the user's login shell on this machine. Messages assume that
+// the login shell on the hosts is the same.
 func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	s.loginShell = shell
 	return s

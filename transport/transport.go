@@ -137,7 +137,7 @@ func (w Transports) Route(host Host) (string, error) {
 // final. If First fails for a host later, when ranks may run, that is an error of the host.
 //
 //	the first set --First--> all are reached ------------------------> First from now on
-//	                    '--> one is not: what was reached is closed --> Second from now on
+//	                    '--> one is not: connections are closed ----> Second from now on
 //
 // The Results of the first set are sent only when all of them are known. The fields must not change after the first
 // call of Dial.

@@ -31,7 +31,7 @@ func CheckWritable(name string, replaced bool) error {
 	return nil
 }
 
-// WriteWhole writes a file so that a reader sees either the complete file or none. If name is a pipe or device,
+// WriteWhole writes a file so that a reader never sees an incomplete file. If name is a pipe or device,
 // WriteWhole writes to it directly.
 func WriteWhole(name string, write func(io.Writer) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {

@@ -92,8 +92,8 @@ func (m *QueuePosition) Truncate() {
 	}
 }
 
-// sendable returns the elements of list that have valid values and together fit into the given numbers of bytes and
-// entries. It subtracts what they use from both numbers.
+// sendable returns the elements of list that have valid values and together fit into the given numbers of bytes
+// and entries. It subtracts the bytes and entries of these elements from the two numbers.
 func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (fitting []T) {
 	in, out := Codec{Reading: true}, Codec{}
 	for i := range list {

@@ -115,8 +115,8 @@ func getTimeoutOf(o message.Options) getTimeout {
 	return getTimeout(o.Timeout())
 }
 
-// awaitCommit answers a Get with the data of a rank of this node, or makes it wait for a commit (rule
-// PMIX-33).
+// awaitCommit answers a Get for a rank of this node. If the rank has not committed the key yet, the Get waits
+// for a commit (rule PMIX-33).
 func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
 	set, status := source.pairsFor(w), message.Success
@@ -199,8 +199,8 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 	}
 }
 
-// takeWaitingGets removes and returns the Gets that wait for ranks of the group. The ranks may be on any node. If all
-// is false, it takes only the Gets that ranks of asker have sent.
+// takeWaitingGets removes and returns the Gets that wait for data of the group's ranks, on any node. If all is
+// false, it takes only Gets that were sent by ranks of asker.
 func (g *group) takeWaitingGets(all bool, asker *group) (removed []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

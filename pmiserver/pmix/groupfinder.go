@@ -51,8 +51,8 @@ func (s *Server) findGroup(namespace string) *group {
 	return s.addRemoteGroup(found)
 }
 
-// addRemoteGroup adds a group that has no local ranks, and returns it. If another client has already added
-// the group, it returns the existing one. The caller holds s.mu.
+// addRemoteGroup adds a group that has no local ranks, and returns it. If the group was added before, it
+// returns the existing one. The caller holds s.mu.
 func (s *Server) addRemoteGroup(found Group) *group {
 	for _, g := range s.groups {
 		if g.Name == found.Name {

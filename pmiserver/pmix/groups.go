@@ -35,8 +35,8 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 // they destruct it.
 const lastMajorWithoutMembers = 4
 
-// These are the limits for the PMIx groups that the server remembers for one rank. Beyond them, the client
-// must name the members of a group when it destructs the group.
+// These are the limits for the members of PMIx groups that the server stores for one rank. The server does not
+// store the members of a group that would exceed a limit.
 const (
 	maxMadeGroups = 1 << 10
 	maxMembers    = 1 << 16 // members of all groups together
@@ -66,8 +66,8 @@ func (r *localRank) recallGroup(g *group, id string) []bfrops.Proc {
 	return r.madeGroups[id]
 }
 
-// forgetGroup forgets the members of a PMIx group that was destructed. It is not called if the destruction
-// has timed out, because the client may repeat it and then needs the members.
+// forgetGroup forgets the members of a PMIx group that was destructed. After a timeout the members are kept,
+// because the client may repeat the request.
 func (r *localRank) forgetGroup(g *group, id string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -75,8 +75,8 @@ func (r *localRank) forgetGroup(g *group, id string) {
 	delete(r.madeGroups, id)
 }
 
-// decodeContextID decodes the context ID of a PMIx group, which mpiexec sends as the last blob of its
-// fence.
+// decodeContextID decodes the context ID of a PMIx group. mpiexec chooses the ID, and sends it as the last
+// element of all.
 func (m *collective) decodeContextID(all [][]byte) (publish func(), err error) {
 	if len(all) == 0 {
 		return nil, errBadRecord

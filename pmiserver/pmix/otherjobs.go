@@ -76,8 +76,8 @@ func jobOf(namespace string) (job string, ok bool) {
 // isForeign reports whether this part of a set of processes belongs to another job.
 func (part setPart) isForeign() bool { return part.size == unknownSize }
 
-// groupOrForeign returns a variant of groupSize that also accepts namespaces of other jobs. For these it
-// returns the namespace as the name of the group.
+// groupOrForeign returns a function like groupSize that also accepts namespaces of other jobs. For such a
+// namespace, the function returns the namespace itself as the name of the group.
 func (s *Server) groupOrForeign(ownNamespace string) func(namespace string) (group string, size int, known bool) {
 	ownJob, _ := jobOf(ownNamespace)
 	return func(namespace string) (group string, size int, known bool) {
@@ -133,7 +133,7 @@ func (m *collective) useOtherJobs() {
 }
 
 // Exchange implements fence.Exchanger: it exchanges data with the other nodes of this job and with the other
-// jobs whose processes take part in a fence.
+// jobs.
 func (x *jobsExchanger) Exchange(ctx context.Context, id fence.ID, mine []byte) (all [][]byte, err error) {
 	defer func() { x.past++ }()
 	all = [][]byte{mine}
@@ -303,8 +303,8 @@ func (s *Server) watchJob(ctx context.Context, job string, seen bool, end func(e
 	}
 }
 
-// portOwners contains, for each port that a rank of this node has looked up, the job that opened the port, in the form
-// that jobOf returns.
+// portOwners maps each port that a rank of this node has looked up to the job that opened the port. The job is
+// in the form that jobOf returns.
 type portOwners map[string]string
 
 // maxPorts is the maximum number of ports whose owners a Server remembers.
@@ -335,8 +335,9 @@ func (s *Server) ownerOf(name string) string {
 	return s.ports[name[:max(0, strings.LastIndexByte(name, ':'))]]
 }
 
-// watchPortOwners finds the jobs that opened the ports of names. It returns a context that also ends, with the
-// cause errJobEnded, when one of these jobs ends. The caller must call stop, which ends the watch.
+// watchPortOwners watches the other jobs that opened the ports with which names begin. It returns a context
+// that also ends, with the cause errJobEnded, when one of these jobs ends. The caller must call stop, which
+// ends the watch.
 func (s *Server) watchPortOwners(ctx context.Context, names []string) (watched context.Context, stop func()) {
 	watched, end := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup

@@ -30,9 +30,9 @@ type readSequence struct {
 	count int // ranks after last that the reply carried at most
 }
 
-// nextCount records a Get, and returns for how many further ranks the reply must contain data. Small gaps in
-// the sequence of ranks are allowed: a client skips its own rank, and some ranks may be missing in a reply. A
-// gap that is larger than the last count ends the sequence.
+// nextCount records a Get for rank at of a group with size ranks. It returns for how many further ranks the
+// reply must contain data. A sequence may skip ranks, for example the client's own. It ends when a Get skips
+// more ranks than the last count.
 func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	step := (at - s.last + size) % size
 	next := min(max(1, 2*s.count), maxReadAhead)

@@ -241,7 +241,7 @@ func (s *Server) Freeze() {
 }
 
 // freezeGroup ends the waits of the ranks of one group. It is called when a rank of the group has aborted the
-// job, so that the other ranks of the group do not wait until mpiexec ends the job.
+// job. The other ranks then need not wait until mpiexec ends the job.
 func (s *Server) freezeGroup(g *group) {
 	g.ending.Store(true)
 	for _, m := range s.collectivesOf(func(of procSet) bool { return of.hasGroup(g.Name) }) {

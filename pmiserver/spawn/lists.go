@@ -13,8 +13,8 @@ type FieldNames struct {
 	PutCount, PutKey, PutVal    string
 }
 
-// A Segment contains the fields of a spawn request that describe one command. If a key occurs twice, the first value
-// counts.
+// A Segment contains the fields of a spawn request that describe one command. If a key occurs twice, it
+// contains only the first value.
 type Segment map[string]string
 
 // AddField adds a field, unless there is already a field with the same key.
@@ -47,8 +47,8 @@ func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) 
 	return c, ok
 }
 
-// Preputs returns the pairs that the key-value space of the new group contains from the start. ok is false if a pair is
-// missing.
+// Preputs returns the pairs that the key-value space of the new group contains from the start. ok is false if a
+// pair is incomplete.
 func (s Segment) Preputs(form *FieldNames) (list []Pair, ok bool) {
 	return s.readPairs(form.PutCount, form.PutKey, form.PutVal)
 }

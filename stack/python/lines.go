@@ -1,9 +1,9 @@
 package python
 
-// lineAt returns the line number of an instruction, or 0 if the instruction has none. Objects/lnotab_notes.txt of
-// CPython 3.9 and 3.10, and Objects/locations.md of 3.11, describe the formats. first is the first line of the code
-// object. offset is the position of the instruction in the code. It is -1 if the frame has not executed any
-// instruction yet.
+// lineAt returns the line number of an instruction, or 0 if the instruction has none. first is the first line
+// of the code object. offset is the position of the instruction in the code, or -1 if the frame has not
+// executed any instruction yet. CPython describes the formats in Objects/lnotab_notes.txt (3.9 and 3.10) and
+// Objects/locations.md (3.11).
 func lineAt(kind tableKind, table []byte, first, offset int) (line int) {
 	switch kind {
 	case lineDeltas:

@@ -63,8 +63,8 @@ func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 	return all, nil
 }
 
-// SharedMappings returns the mappings that a process shares with others and may write to, without images. It returns
-// the first limit of them.
+// SharedMappings returns the mappings that a process shares with others and may write to, without images. It
+// returns at most limit mappings.
 func SharedMappings(pid, limit int) []stack.Mapping {
 	text, _ := readMaps(pid)
 	return sharedMappings(text, limit)

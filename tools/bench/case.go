@@ -162,9 +162,9 @@ func (b *bench) ownCommand(words ...string) []string    { return append([]string
 func (b *bench) hydraCommand(words ...string) []string  { return append([]string{b.hydra}, words...) }
 func (b *bench) mpirunCommand(words ...string) []string { return append([]string{b.mpirun}, words...) }
 
-// mpirunOptions make mpirun do what mpiexec and Hydra do by default: run as root, and run more ranks than there are
-// CPUs. With the yield options, ranks that wait yield the CPU. They are needed because the hosts of a test cluster
-// share CPUs, which no launcher can know.
+// mpirunOptions make mpirun do what mpiexec and Hydra do by default: run as root, and run more ranks than there
+// are CPUs. With the yield options, ranks that wait yield the CPU. The hosts of a test cluster share CPUs, and
+// no launcher can detect that.
 var (
 	mpirunOptions      = []string{"--allow-run-as-root", "--oversubscribe"}
 	mpirunYieldOptions = slices.Concat(mpirunOptions, []string{"-x", "OMPI_MCA_mpi_yield_when_idle=1"})

@@ -38,8 +38,8 @@ type sample struct {
 	output    string // its standard output, if kept
 }
 
-// strayTimeout is how long to wait for processes that a launcher has left behind. Their CPU time counts as the
-// launcher's.
+// strayTimeout is how long to wait for processes that a launcher has left behind. Their CPU time is added to
+// the launcher's.
 const strayTimeout = 10 * time.Second
 
 // runMetered runs a command for at most two minutes and measures it. If the command fails, the error contains the

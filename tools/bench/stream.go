@@ -66,8 +66,7 @@ func (zeroReader) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// feedCommand runs a command with zero bytes as its standard input. count is the number of bytes. feedCommand
-// returns the exit code.
+// feedCommand runs a command whose standard input is count bytes of value 0. It returns the exit code.
 func feedCommand(count string, words []string) int {
 	n, err := strconv.ParseInt(count, 10, 64)
 	if err == nil {

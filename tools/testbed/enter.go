@@ -77,11 +77,11 @@ func isFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn starts
-// run on the head; fn must start them with the environment that Environ returns. Files that fn opens are those of the
-// head. Other goroutines are not on the head. These include goroutines that the standard library starts, for example in
-// net.Dial. In a cluster of another kind than Namespaces, Enter only calls fn. Enter returns an error if fn ends its goroutine, as
-// t.Fatal does.
+// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn
+// starts run on the head; fn must start them with the environment that Environ returns. Files that fn opens are
+// those of the head. Other goroutines are not on the head, such as goroutines that the standard library starts
+// in net.Dial. In a cluster of another kind than Namespaces, Enter only calls fn. Enter returns an error if fn
+// ends its goroutine, as t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
@@ -130,9 +130,10 @@ func (f *Cluster) setns() error {
 	return unix.Chdir(wd)
 }
 
-// On returns a command to run on a host or on the head, without ssh. In a cluster of kind Namespaces, the command runs
-// as root in the host's home directory. In other clusters, it runs on this machine as the current user, with the host's
-// values of HOME and of REMSHELL_FIELD, the host's mark (markOf). Killing the command's process does not kill processes in the host's PID namespace.
+// On returns a command to run on a host or on the head, without ssh. In a cluster of kind Namespaces, the
+// command runs as root in the host's home directory. Killing the command does not kill processes in the host's
+// PID namespace. In other clusters, the command runs on this machine as the current user. Its environment then
+// contains the host's HOME and mark (markName).
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)

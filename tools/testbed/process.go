@@ -30,11 +30,12 @@ const markName = "REMSHELL_FIELD"
 // returns the prefix that all marks of the cluster have in common.
 func (f *Cluster) markOf(host string) string { return f.State + ":" + host }
 
-// Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1 and the
-// sleep command of process 1, the listening sshd, daemons of a batch system, and zombies.
+// Processes returns the processes of a host, including the sessions of its sshd. It leaves out process 1 and
+// the sleep command of process 1, the listening sshd, daemons of a batch system, and zombies.
 //
-// In a cluster of another kind than Namespaces, Processes returns the processes that have the host's mark (markName) in their
-// environment, and the descendants of these processes. It does not find an orphan whose environment was changed.
+// In a cluster of another kind than Namespaces, Processes finds processes by the host's mark (markName) in
+// their environment. It also returns their descendants. It does not find an orphan whose environment was
+// changed.
 func (f *Cluster) Processes(host string) ([]Process, error) {
 	h, err := f.Host(host)
 	if err != nil {

@@ -251,9 +251,9 @@ func pidfd(pid int) *os.File {
 	return os.NewFile(uintptr(fd), "pidfd:"+strconv.Itoa(pid))
 }
 
-// waitPidfd waits until the process of a pidfd has ended. It returns an error if the process has not ended within
-// limit. The process need not be a child of this process. Process 1 of a PID namespace ends after all others in the
-// namespace (pid_namespaces(7)). If file is nil, waitPidfd returns at once.
+// waitPidfd waits until the process of a pidfd has ended. It returns an error if the process has not ended
+// within limit. The process need not be a child of this process. Process 1 of a PID namespace ends last, so all
+// processes of the namespace have then ended (pid_namespaces(7)). If file is nil, waitPidfd returns at once.
 func waitPidfd(file *os.File, limit time.Duration) error {
 	if file == nil {
 		return nil

@@ -22,8 +22,9 @@ type Refusal struct{ Why string }
 
 func (r *Refusal) Error() string { return "refused: " + r.Why }
 
-// WithSecret returns the token with which a helper connects. If t.Secret is not empty, t.Token is not secret, and value
-// must be the value of the environment variable t.Secret. If t.Secret is empty, WithSecret returns t unchanged.
+// WithSecret returns the token with which a helper connects. If t.Secret is not empty, t.Token is not secret,
+// and value must be the value of the environment variable with the name t.Secret. If t.Secret is empty,
+// WithSecret returns t unchanged.
 func (t JoinToken) WithSecret(value string) JoinToken {
 	if t.Secret != "" {
 		t.Token = secretKey(t.Token, value)

@@ -219,8 +219,8 @@ func (d *Listener) addPending(conn net.Conn) bool {
 	return true
 }
 
-// removePending removes a pending connection. It returns false if addPending has closed the connection, which then
-// does not count as refused.
+// removePending removes a pending connection. It returns false if addPending has closed the connection. Such a
+// connection is not reported as refused.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

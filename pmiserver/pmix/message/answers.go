@@ -22,8 +22,8 @@ func NewEvent(code int32, source bfrops.Proc, infos []byte) []byte {
 	return m
 }
 
-// AppendKnown appends the data of a process to the reply to a Get. For the rank bfrops.Wildcard, pairs is
-// the data of the whole namespace. The elements of pairs are concatenated (pmix-wire.md 6.4).
+// AppendKnown appends one element of the reply to a Get: a process and its data (pmix-wire.md 6.4). If the rank
+// of proc is bfrops.Wildcard, pairs is the data of the whole namespace. The elements of pairs are concatenated.
 func AppendKnown(dst []byte, proc bfrops.Proc, pairs ...[]byte) []byte {
 	return bfrops.AppendBlob(dst, append([][]byte{bfrops.AppendProc(nil, proc)}, pairs...)...)
 }

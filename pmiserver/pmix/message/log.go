@@ -41,8 +41,8 @@ func (l *Log) Texts() (texts []LogText, all bool) {
 	return texts, all
 }
 
-// helpText decodes a help text in the form that Open MPI 4 sends: its file and name, whether its placeholders
-// have been filled in, and the text itself. If they have not been filled in, Text is empty.
+// helpText decodes a help text in the form that Open MPI 4 sends. The value also contains the text's file and
+// name, and says whether its placeholders have been filled in. If they have not been filled in, Text is empty.
 func helpText(v bfrops.Value) (text LogText, ok bool) {
 	blob, ok := v.Blob()
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Req is a request for the job info of the client's own group, which describes its ranks and nodes
+// Req is a request for the job info, which describes the ranks and nodes of the client's own group
 // (pmix-wire.md 6.1).
 type Req struct{}
 

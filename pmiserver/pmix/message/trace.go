@@ -38,8 +38,7 @@ var requestNames = func() map[reflect.Type]string {
 // NameOf returns the command name of a request, such as FENCE.
 func NameOf(r Request) string { return requestNames[reflect.TypeOf(r)] }
 
-// namespaceSecret matches the random digits in a namespace, which a client uses to authenticate. The expression is
-// compiled when it is first used, because most jobs trace nothing.
+// namespaceSecret matches the random digits in a namespace, which a client uses to authenticate.
 var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\brs-[0-9a-f]{4,}([@-])`) })
 
 // HideSecrets replaces the random digits of each namespace in text by dots, as in rs-..@1.
