@@ -54,8 +54,8 @@ func (c *rankSession) Fence(release func() []byte) {
 	})
 }
 
-// Spawn starts to carry out a spawn request. The reply is sent when the request has been carried out. If the request is
-// refused, refused is one word that says why; otherwise it is empty.
+// Spawn begins a spawn request. When the spawn is complete, the rank receives the reply that answer returns. If
+// the request is refused, refused is one word that says why; otherwise it is empty.
 func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (refused string) {
 	if why := r.Problem(); why != "" {
 		return why

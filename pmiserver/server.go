@@ -112,7 +112,7 @@ func New(info Info, otherNodes fence.Exchanger) *Server {
 	return s
 }
 
-// decodeFence decodes the data of a completed fence. The pairs in it become visible to ranks when the caller
+// decodeFence decodes the data of a completed fence. The decoded pairs become visible to ranks when the caller
 // calls publish.
 func (s *Server) decodeFence(all [][]byte) (publish func(), err error) {
 	next, err := s.store.NextSnapshot(all)
@@ -197,9 +197,9 @@ func (s *Server) Exited(rank int) {
 	s.fence.RankLeft(local)
 }
 
-// Freeze stops all replies and releases no more barriers, so that no rank can finish successfully while the job ends
-// (pmi-wire.md 6.3). The server calls it itself when a rank aborts the job. The supervisor calls it when it ends the job
-// for any other reason.
+// Freeze stops all replies and releases no more barriers, so that no rank can finish successfully while the job
+// ends (pmi-wire.md 6.3). The server freezes itself when a rank aborts the job. If the job ends for any other
+// reason, the supervisor calls Freeze.
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
 	s.fence.Close()

@@ -5,7 +5,7 @@ Package proc reads and ends the tree of processes below this process.
 
 	this process (child subreaper) --- rank --- child --- grandchild
 	   |
-	   '------ orphan: its parent died, the kernel gave it to us
+	   '------ orphan: its parent died, this process is its new parent
 
 A subreaper inherits every orphan among its descendants, including orphans that have called setsid. So this process
 can find and end all processes that its children have left behind. The tree is read from /proc. The package knows

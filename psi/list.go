@@ -28,8 +28,9 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList reads the list of nodes from an option such as --nodes. If no such option is given, it uses the
-// first variable that is set (placement.md 1.3, 2). If neither is set, the list contains all nodes.
+// readNodeList reads the list of nodes from --nodes or, without --nodes, from the first variable that is set
+// (placement.md 1.3, 2). If neither is set, the list contains all nodes. With -host or -hostfile, no list is
+// read.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil
@@ -97,7 +98,7 @@ func (l *nodeList) addAllNodes() {
 }
 
 // readIDs parses node IDs and ranges of IDs (placement.md 1.4). The value of --nodes may also contain node
-// names. It then lists each node once, in the order of the IDs (aprun.md 2).
+// names. In this case readIDs lists each node once, in the order of the IDs (aprun.md 2).
 func (l *nodeList) readIDs() error {
 	named := false
 	for item := range strings.SplitSeq(l.value, ",") {

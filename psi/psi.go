@@ -2,7 +2,7 @@
 Package psi reads the placement settings of ParaStation: the PSI_* variables and the options with the same meaning.
 It checks these settings against the cluster file.
 
-	flags  >  environment  >  configuration  >  built-in
+	flags  >  environment  >  cluster file  >  built-in
 	                 |
 	               Read --> Settings: nodes and host entries, sort key, switches, CPUs per rank, CPU map
 	                        with warnings,

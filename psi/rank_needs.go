@@ -129,8 +129,8 @@ func (c *Settings) readMemory(in Input) error {
 	return nil
 }
 
-// cutHugePageRequest splits text into a size and a suffix. request is the request for huge pages that the
-// suffix stands for, or "" without a suffix.
+// cutHugePageRequest splits text into a size and a suffix. request says whether the suffix prefers or requires
+// huge pages. Without a suffix, request is "".
 func cutHugePageRequest(text string) (size string, request job.HugePageRequest) {
 	size = strings.TrimRight(text, "hHsS")
 	switch strings.ToLower(text[len(size):]) {

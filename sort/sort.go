@@ -68,9 +68,9 @@ var sortKeys = []sortKey{
 		read: func(n *job.Node) keyValue { return keyValue{name: n.Name} }},
 }
 
-// readLoad returns a function that returns a load average of a node in hundredths. index selects the load average of
-// the last 1, 5 or 15 minutes. With whole numbers, equal numbers in /proc/loadavg always result in equal values
-// (placement.md 4.3).
+// readLoad returns a function that returns a load average of a node in hundredths. index selects the load
+// average of the last 1, 5 or 15 minutes. Since hundredths are whole numbers, equal loads are always equal
+// values (placement.md 4.3).
 func readLoad(index int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {
 		if n.Load[index] < 0 {
@@ -113,8 +113,8 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey returns the row of sortKeys for m. For an unknown Mode it returns an empty row, which keeps the order of the
-// list.
+// sortKey returns the row of sortKeys for m. For an unknown Mode it returns an empty row, with which nodes stay
+// in the order of the list.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {

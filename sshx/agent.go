@@ -15,8 +15,8 @@ import (
 // for the user to touch a hardware key.
 const agentTimeout = 30 * time.Second
 
-// A keyAgent is a connection to the user's ssh-agent, which all SSH connections share. The channel token holds one
-// value. Only the goroutine that has received this value may use the connection.
+// A keyAgent is a connection to the user's ssh-agent, which all SSH connections share. Only the goroutine that
+// has received the single value of the channel token may use the connection.
 type keyAgent struct {
 	socket string
 	token  chan struct{}

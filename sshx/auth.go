@@ -168,8 +168,8 @@ func uniqueKeys(list []authKey) []authKey {
 	return out
 }
 
-// unusableKeys returns why keys were not offered, for the error about a refused login. If configured is false, the keys
-// are the default keys, and unusableKeys leaves out those that do not exist.
+// unusableKeys returns why keys were not offered, for the error about a refused login. If configured is false,
+// the keys are the default keys, and unusableKeys leaves out keys whose files do not exist.
 func (k *keyOffer) unusableKeys(configured bool) []string {
 	var notes []string
 	for _, f := range k.files {

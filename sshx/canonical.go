@@ -151,15 +151,15 @@ func validDomain(name string) bool {
 	return name != "" && !strings.Contains(also, name[:1]) && !strings.Contains(name, "..") && !strings.ContainsFunc(name, bad)
 }
 
-// looksLikeAddress reports whether a name looks like an address, so that it cannot be a host name. It need
-// not be a valid address (ssh.c, is_addr_fast).
+// looksLikeAddress reports whether a name looks like an address, even an invalid one, so that it cannot be a
+// host name (ssh.c, is_addr_fast).
 func looksLikeAddress(name string) bool {
 	return strings.ContainsAny(name, "%:") || strings.Trim(name, "0123456789.") == ""
 }
 
-// parseAddress parses an address in any form that getaddrinfo(3) accepts. An IPv4 address may have one to four parts,
-// each decimal, octal or hexadecimal. If there are fewer than four, the last part fills the remaining bytes
-// (inet_aton(3)). It returns false if name is not an address.
+// parseAddress parses an address in any form that getaddrinfo(3) accepts. An IPv4 address may have one to four
+// parts, each decimal, octal or hexadecimal. If there are fewer than four, the last part fills the remaining
+// bytes (inet_aton(3)). parseAddress returns false if name is not an address.
 func parseAddress(name string) (netip.Addr, bool) {
 	if a, err := netip.ParseAddr(name); err == nil {
 		return a, true

@@ -39,8 +39,8 @@ type configBlock struct {
 	unknown  bool // a setting here, or in an included file, has an unknown keyword
 }
 
-// A setting is one line below Host or Match. The setting of an Include line contains the included files,
-// because they apply only if the block applies.
+// A setting is one line below Host or Match. The setting of an Include line contains the included files, which
+// apply only if the block applies.
 type setting struct {
 	file    string
 	line    int
@@ -156,9 +156,9 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 	return r.parse(name, data, depth)
 }
 
-// checkOwner returns an error for a configuration file that other users can write to, as readconf.c does: such users
-// could run commands as the user. ssh does not check the system's main file. checkOwner rejects that file if all users
-// can write to it, but not if only a group can (rule TRUST-27).
+// checkOwner returns an error for a configuration file that other users can write to, as readconf.c does.
+// Otherwise they could run commands as the user. ssh does not check the system's main file. checkOwner rejects
+// that file if all users can write to it, but not if only a group can (rule TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

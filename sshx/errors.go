@@ -54,8 +54,8 @@ func (e *DialError) Error() string {
 	return s
 }
 
-// Reason returns the message without the host's name and details. It is equal for hosts that fail in the same way,
-// so that a caller can list these hosts on one line.
+// Reason returns the message without the host's name and details. The result is equal for hosts that fail in
+// the same way, so that a caller can list these hosts on one line.
 func (e *DialError) Reason() string {
 	if e.isSentence {
 		return e.Why

@@ -38,9 +38,10 @@ type lookupResult struct {
 	err   error // not nil if there are no addresses
 }
 
-// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name, or have not
-// replied within delay, it also asks the C library. Some name servers do not reply for unknown domains, such as
-// *.local. lookupAddresses returns the first result that has addresses. Any error is that of Go's look-up.
+// lookupAddresses looks a name up as Go does, in files and name servers. If these do not know the name, or have
+// not replied within delay, it also asks the C library. Some name servers do not reply for unknown domains,
+// such as *.local. lookupAddresses returns the first result that has addresses. Any error comes from Go's
+// look-up.
 func (d *Dialer) lookupAddresses(ctx context.Context, delay time.Duration, t Target) ([]netip.Addr, error) {
 	own, system := make(chan lookupResult, 1), make(chan lookupResult, 1)
 	go func() { own <- d.lookupInGo(ctx, t) }()

@@ -46,8 +46,8 @@ type LocalMachine struct {
 
 var _ Machine = (*LocalMachine)(nil)
 
-// lookupLimit is how long a look-up by the C library may take. When this time is over, the name counts as unknown, as
-// in ssh. The library itself waits ten seconds or more for each name server that does not reply.
+// lookupLimit is how long a look-up by the C library may take. A name that was not found in this time is
+// treated as unknown. The C library itself waits ten seconds or more for each name server that does not reply.
 const lookupLimit = time.Minute
 
 // A cachedResult is the result of a command or a look-up.

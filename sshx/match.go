@@ -159,7 +159,8 @@ func (s *hostScope) applies(b *configBlock) (bool, error) {
 }
 
 // matches reports whether all criteria of a Match line hold. It stops at the first criterion that does not
-// hold. For such a host, later commands of the line do not run, and unsupported criteria are no error.
+// hold. The remaining criteria of the line are not evaluated: their commands do not run, and unsupported
+// criteria are no error.
 func (s *hostScope) matches(b *configBlock) (bool, error) {
 	criteria, err := b.parseCriteria()
 	if err != nil {

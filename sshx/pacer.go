@@ -9,14 +9,14 @@ import (
 )
 
 // A Pacer limits how many connections to a server are set up at the same time, so that servers do not drop
-// connections (cli.md SSH-7). All transports use a Pacer. With OpenSSH's default MaxStartups 10:30:100, a server
-// that has ten connections without a login drops a growing share of new connections.
+// connections (cli.md SSH-7). All transports use a Pacer. With OpenSSH's default MaxStartups 10:30:100, a
+// server that has ten connections without a login drops a growing share of new connections.
 //
 //	Acquire ... connect, key exchange, login ... Release(outcome)
 //
 // When a server drops a connection, the limit for this server is halved. When as many logins as the limit have
-// succeeded, the limit grows by one. Callers get permits in the order of arrival, but those whose server is at its
-// limit have to wait. The zero value is ready to use, and may be shared.
+// succeeded, the limit grows by one. Callers get permits in the order of arrival, except that a caller waits
+// while its server is at the limit. The zero value is ready to use, and may be shared.
 type Pacer struct {
 	Fanout    int // connections in set-up at the same time; 0: 64
 	PerServer int // of these, to one server or through one jump host; 0: 8

@@ -289,8 +289,8 @@ func firstArg(text string) string {
 	return args[0]
 }
 
-// number parses a keyword's value as a decimal number from 0 to hi. It returns at least lo. If the keyword is
-// not set, it returns def.
+// number parses a keyword's value as a decimal number from 0 to hi. It raises a number below lo to lo. If the
+// keyword is not set, it returns def.
 func (r *resolver) number(key string, def, lo, hi int) int {
 	set, ok := r.first[key]
 	if !ok {

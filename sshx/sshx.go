@@ -118,10 +118,10 @@ type Target struct {
 	Tracer StepTracer
 }
 
-// A StepTracer is called when a step of connecting to a host begins, from any goroutine. It returns a function that
-// is called when the step ends, with nil or the step's error. Steps follow one another: jump, resolve, wait to
-// connect, connect, key exchange, authentication. Between two attempts there is a step "pause". A nil StepTracer
-// traces nothing.
+// A StepTracer is called when a step of connecting to a host begins, from any goroutine. The StepTracer returns
+// a function that is called when the step ends, with nil or the step's error. Steps follow one another: jump,
+// resolve, wait to connect, connect, key exchange, authentication. Between two attempts there is a step
+// "pause". A nil StepTracer traces nothing.
 type StepTracer func(step string) (end func(error))
 
 func (w StepTracer) begin(step string) (end func(error)) {

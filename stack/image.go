@@ -54,9 +54,9 @@ func OpenImage(file io.ReaderAt) (m *Image, err error) {
 	return m, nil
 }
 
-// plausible reports whether the header fields that determine how much memory package elf allocates have plausible
-// values. These fields are the number of sections and the length of their names. The offsets in this function are those
-// of Elf64_Ehdr and Elf64_Shdr.
+// plausible reports whether the header fields that determine how much memory package elf allocates have
+// plausible values. These fields are the number of sections and the length of their names. The offsets in the
+// code are from Elf64_Ehdr and Elf64_Shdr.
 func plausible(file io.ReaderAt) bool {
 	var head [64]byte
 	if _, err := file.ReadAt(head[:], 0); err != nil || !bytes.HasPrefix(head[:], []byte("\x7fELF\x02\x01")) {

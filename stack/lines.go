@@ -225,7 +225,7 @@ func (l *lineFinder) covers(e *dwarf.Entry, address uint64) bool {
 }
 
 // nameOf returns the name of a function. If the entry has no name, it follows references to the function's
-// declaration, up to a limited depth.
+// declaration, up to a limit. depth is the number of references that were already followed.
 func (l *lineFinder) nameOf(e *dwarf.Entry, depth int) string {
 	for _, attribute := range []dwarf.Attr{dwarf.AttrLinkageName, dwarf.AttrName} {
 		if name, ok := e.Val(attribute).(string); ok && len(name) <= maxNameBytes {

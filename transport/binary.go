@@ -40,10 +40,10 @@ type HelperBinary struct {
 	loginShell   string         // the user's login shell on this machine; empty if unknown
 }
 
-// A StepTracer is called when a step of connecting to a host begins, from any goroutine. The StepTracer returns a
-// function that is called at the step's end, with nil or the error. The steps of one host do not overlap. The first
-// steps are those of sshx.StepTracer. The next are session, shell (which ends when /bin/sh has replied), delivery, and
-// helper (which ends with the helper's first byte). A nil StepTracer traces nothing.
+// A StepTracer is called when a step of connecting to a host begins, from any goroutine. The StepTracer returns
+// a function that is called at the step's end, with nil or the error. The steps of one host do not overlap. The
+// steps of sshx.StepTracer come first. The next are session, shell (which ends when /bin/sh has replied),
+// delivery, and helper (which ends with the helper's first byte). A nil StepTracer traces nothing.
 type StepTracer func(host, step string) (end func(error))
 
 func (w StepTracer) begin(host, step string) (end func(error)) {

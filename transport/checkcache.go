@@ -8,9 +8,8 @@ import (
 	"syscall"
 )
 
-// CheckCache returns an error if this program runs from a cache directory in which other users could have replaced
-// the program (rule TRUST-27). It returns nil if the program does not run from a cache directory. The delivery
-// script does the same check before it starts the helper.
+// CheckCache returns an error if this program runs from a cache directory in which other users could have
+// replaced the program (rule TRUST-27). It returns nil if the program does not run from a cache directory.
 func (s HelperBinary) CheckCache() error {
 	dir := filepath.Dir(s.Path)
 	if filepath.Base(dir) != s.Build {

@@ -134,15 +134,15 @@ func (c *Conn) Noise() []byte { return c.noise }
 // Sent returns how many bytes of the binary were sent.
 func (c *Conn) Sent() int64 { return c.sent }
 
-// Build returns the identity of the binary that was started. On a node of another architecture, this is not
-// the identity of this process's binary. It is empty for a child of this process.
+// Build returns the identity of the binary that was started. On a node of another architecture, this is not the
+// identity of this process's binary. The result is empty for a child of this process.
 func (c *Conn) Build() string { return c.build }
 
 // Login returns how long the login took, including all retries. It returns 0 if another program, such as ssh, does
 // the login.
 func (c *Conn) Login() time.Duration { return c.login }
 
-// Shell returns how long it took from the login until /bin/sh replied. If another program logs in, this
+// Shell returns how long it took from the login until /bin/sh replied. If another program logs in, the result
 // includes the login.
 func (c *Conn) Shell() time.Duration { return c.shell }
 

@@ -79,8 +79,8 @@ func (d *Details) Merge(added Details) {
 	d.differ = d.differ || added.differ
 }
 
-// String returns " (detail)" with the first detail. If the details of hosts differ, the name of the first detail's
-// host comes before it. String returns "" if there are no details.
+// String returns the first detail in parentheses after a blank. If the details of hosts differ, it also names
+// the host of the first detail. String returns "" if there are no details.
 func (d Details) String() string {
 	switch {
 	case d.first == "":

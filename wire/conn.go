@@ -67,9 +67,10 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 	return &Conn{connState: &connState{rw: rw, side: self, in: newInput(rw)}}
 }
 
-// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close does not
-// close the stream, so that code of an earlier attempt (one run of all ranks) cannot interfere. Messages sent by c are
-// written before messages sent by the successor. Only one goroutine may call Recv, on either Conn.
+// Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close
+// does not close the stream, so that code of an earlier attempt (one run of all ranks) cannot interfere.
+// Messages sent by c are written before messages sent by the successor. Only one goroutine may call Recv of
+// either Conn.
 func (c *Conn) Successor() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,8 +18,9 @@ var buffers = sync.Pool{New: func() any { return new(dataBuffer) }}
 // pooledFrom is the minimum number of bytes for which Data uses a buffer of the pool.
 const pooledFrom = 4 << 10
 
-// NewData returns a Data message with size bytes for the caller to fill. size is at most Window. The caller
-// may shorten Bytes. It must pass the message to Send or call Release, and must not use it afterwards.
+// NewData returns a Data message with size bytes for the caller to fill. size is at most Window. The caller may
+// shorten Bytes. The caller must pass the message to Send or call Release, and must not use the message
+// afterwards.
 func NewData(size int) *Data {
 	if size < pooledFrom {
 		return &Data{Bytes: make([]byte, size)}

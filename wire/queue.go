@@ -26,9 +26,9 @@ After ClaimsChanged, mpiexec requests the decision lock again. The helper of the
 queue as long as the connection lasts and Pings arrive.
 */
 
-// These are the times of Ping messages in the queue. An mpiexec that waits in a queue sends a Ping to its
-// queue host at intervals of PingEvery. If the helper on the queue host receives no Ping for PingTimeout, it
-// removes the request from the queue.
+// These are the interval and the timeout of Ping messages in the queue. An mpiexec that waits in a queue sends
+// a Ping to its queue host every PingEvery. If the helper on the queue host receives no Ping for PingTimeout,
+// it removes the request from the queue.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
@@ -131,9 +131,9 @@ type ClaimsChanged struct{}
 
 func (m *ClaimsChanged) Fields(*Codec) {}
 
-// Ping has no reply. In the queue, a Ping from mpiexec shows the helper that mpiexec still waits and is not stopped,
-// because a stopped mpiexec must not block the other requests. A helper sends a Ping so that it notices a dead
-// connection.
+// Ping has no reply. In the queue, a Ping from mpiexec shows the helper that mpiexec still waits. A stopped
+// mpiexec sends no Ping, so that it does not block the other requests. A helper sends a Ping so that it notices
+// a dead connection.
 type Ping struct{}
 
 func (m *Ping) Fields(*Codec) {}

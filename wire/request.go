@@ -83,8 +83,8 @@ func IsReplyTo(request, m Message) bool {
 	return isRequest && isReply && key == want
 }
 
-// replyTypes maps the type of each reply that mpiexec receives to the reply type that its request names in
-// AnsweredBy.
+// replyTypes maps the type of each reply that mpiexec receives to the type that the request names in
+// AnsweredBy, which may be an interface.
 var replyTypes = sync.OnceValue(func() map[reflect.Type]reflect.Type {
 	types := make(map[reflect.Type]reflect.Type)
 	for _, request := range Kinds() {

@@ -23,7 +23,7 @@ helper, through an SSH session or, on the local host, through a pair of pipes.
 
 The diagram shows the shortest job. Each phase has a file with a diagram and its messages: hello.go,
 queue.go, reserve.go and prepare.go, run.go, pmi.go. Operations outside of a job are in
-ledger.go and diagnose.go. Each message is listed with its fields and their valid values. table.go
+ledger.go and diagnose.go. These files list the fields of each message and their valid values. table.go
 contains the table of all messages. A request declares its reply by AnsweredBy (request.go).
 
 If the helper's input ends before Bye, the helper ends its ranks. So a job ends when its mpiexec dies.

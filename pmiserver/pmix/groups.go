@@ -35,8 +35,8 @@ func (c *client) destructGroup(q requestInfo, r *message.GroupDestruct) {
 // they destruct it.
 const lastMajorWithoutMembers = 4
 
-// These are the limits for the members of PMIx groups that the server stores for one rank. The server does not
-// store the members of a group that would exceed a limit.
+// These are the limits for storing the members of PMIx groups for one rank. The members of a group that would
+// exceed a limit are not stored.
 const (
 	maxMadeGroups = 1 << 10
 	maxMembers    = 1 << 16 // members of all groups together
@@ -75,8 +75,8 @@ func (r *localRank) forgetGroup(g *group, id string) {
 	delete(r.madeGroups, id)
 }
 
-// decodeContextID decodes the context ID of a PMIx group. mpiexec chooses the ID, and sends it as the last
-// element of all.
+// decodeContextID decodes the context ID of a PMIx group, which mpiexec has appended to the data of the fence.
+// publish stores the ID.
 func (m *collective) decodeContextID(all [][]byte) (publish func(), err error) {
 	if len(all) == 0 {
 		return nil, errBadRecord

@@ -35,9 +35,9 @@ const (
 // errLookupTimeout is the cancellation cause of a look-up's context when the client's timeout has passed.
 var errLookupTimeout = errors.New("the look-up of a published name timed out")
 
-// requestNames calls send, which sends a request to mpiexec, in a goroutine. names is the number of names in
-// the request. If send returns Success, send itself has replied to the client. Otherwise requestNames replies
-// with the returned status.
+// requestNames calls send in a goroutine. send sends a request with the given number of names to mpiexec. If
+// send returns Success, send itself has replied to the client. Otherwise requestNames replies with the returned
+// status.
 func (c *client) requestNames(q requestInfo, names int, send func(ctx context.Context) message.Status) {
 	more := int32(max(names, 1))
 	switch {
@@ -236,8 +236,8 @@ func appendDatum(dst []byte, d bfrops.Datum) []byte {
 }
 
 // toDatum returns the key, the value and the publisher of a name that was found under key. If the name was
-// published by PMI-1 or PMI-2, the value is a string, and the publisher has the rank NoRank. The value must be
-// valid and must have been published under this key; otherwise toDatum returns an error.
+// published by PMI-1 or PMI-2, the value is a string, and the publisher has the rank NoRank. The error is
+// errBadName: the value is malformed or was published under another key.
 func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}, nil

@@ -481,9 +481,9 @@ func arePairs(data []byte) bool {
 	return r.Err() == nil
 }
 
-// useForeignGroups adds groups of other jobs that were received in a collective. It removes a group when the last
-// connection to it has ended. Because libraries need not report the end of a connection, it also removes the oldest
-// group if there are too many.
+// useForeignGroups adds groups of other jobs that were received in a collective. It removes a group when the
+// last connection to it has ended. If there are too many groups, it also removes the oldest, because libraries
+// need not report the end of a connection.
 func (s *Server) useForeignGroups(kind fence.Kind, groups []groupRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

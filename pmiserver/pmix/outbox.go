@@ -19,8 +19,8 @@ var errOverrun = fmt.Errorf("it has not read %d MiB of replies to its requests",
 // errGone is returned when a message is sent to a client whose connection has ended.
 var errGone = errors.New("the PMIx client has closed its connection")
 
-// An outbox writes the messages to one client, in the order of the calls of enqueue. The caller never waits
-// for the client:
+// An outbox sends messages to one client, in the order of the calls of enqueue. enqueue never waits for the
+// client:
 //
 //	enqueue --- queue empty, socket buffer has space ---> written at once, by the caller
 //	        \-- else ---> queue ---> a goroutine, until the queue is empty

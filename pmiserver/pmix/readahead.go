@@ -30,9 +30,9 @@ type readSequence struct {
 	count int // ranks after last that the reply carried at most
 }
 
-// nextCount records a Get for rank at of a group with size ranks. It returns for how many further ranks the
-// reply must contain data. A sequence may skip ranks, for example the client's own. It ends when a Get skips
-// more ranks than the last count.
+// nextCount records a Get, and returns for how many further ranks the reply must contain data. at is the
+// requested rank, and size is the number of ranks of the group. A sequence may skip ranks, such as the client's
+// own. A Get that skips more ranks than the last count begins a new sequence.
 func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	step := (at - s.last + size) % size
 	next := min(max(1, 2*s.count), maxReadAhead)
@@ -61,8 +61,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead appends the data of further ranks, which follow the given one, to a reply. It appends
-// only data that this node has, and at most maxReadAheadBytes.
+// appendReadAhead appends the data of the ranks that follow the given rank to a reply. It appends only data
+// that this node has, and at most maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {
@@ -77,8 +77,8 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 	return reply
 }
 
-// nextRanks returns up to count ranks that follow the given one. If that rank is on this node, these are
-// ranks of this node. Otherwise they are ranks of other nodes.
+// nextRanks returns up to count ranks that follow the given rank. If the given rank is on this node, all of
+// them are on this node. Otherwise all are on other nodes.
 func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	if i, isLocal := slices.BinarySearch(g.Ranks, rank); isLocal {
 		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])

@@ -70,9 +70,8 @@ func (c *client) replyJobInfo(q requestInfo) {
 	c.reply(q, "job info", message.AppendJobInfo(message.NewReply(q.tag), c.group.Namespace, info))
 }
 
-// handleAbort reports an abort, which ends the job. It reports the abort before it replies, because the
-// client exits once it has the reply. If the rank has already ended, and one of its child processes has sent
-// the abort, nothing happens.
+// handleAbort reports an abort, which ends the job. It reports the abort before it replies, because the client
+// exits once it has the reply. It ignores an abort that a child process sends after the rank has ended.
 func (c *client) handleAbort(q requestInfo, r *message.Abort) {
 	text := r.Message
 	if text == "N/A" { // Open MPI sends this for an empty message

@@ -13,8 +13,8 @@ type FieldNames struct {
 	PutCount, PutKey, PutVal    string
 }
 
-// A Segment contains the fields of a spawn request that describe one command. If a key occurs twice, it
-// contains only the first value.
+// A Segment contains the fields of a spawn request that describe one command. If a key occurs twice, the
+// Segment contains only the first value.
 type Segment map[string]string
 
 // AddField adds a field, unless there is already a field with the same key.

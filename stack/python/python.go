@@ -10,8 +10,8 @@ For CPython 3.9 to 3.12 the package has a table of offsets. CPython 3.13 publish
 versions are not supported. On arm64 the versions are 3.11 to 3.13: earlier ones identify a thread only by the result
 of pthread_self.
 
-The memory may be hostile. Therefore chains, texts and tables have limits, and an object counts as code only if its
-type is that of code objects.
+The memory may be hostile. Therefore chains, texts and tables have limits, and an object is treated as code only if it
+has the type of code objects.
 */
 package python
 

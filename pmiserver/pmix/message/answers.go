@@ -7,7 +7,7 @@ import (
 // AppendStatus appends the status of a reply. Many replies consist only of a status.
 func AppendStatus(dst []byte, s Status) []byte { return bfrops.AppendUint32(dst, uint32(s)) }
 
-// AppendJobInfo appends the reply to a Req: the client's namespace and the encoded job info. It has no
+// AppendJobInfo appends the reply to a Req: the client's namespace and the encoded job info. The reply has no
 // status (pmix-wire.md 6.1).
 func AppendJobInfo(dst []byte, namespace string, info []byte) []byte {
 	return append(bfrops.AppendText(dst, namespace), info...)

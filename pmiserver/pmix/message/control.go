@@ -2,8 +2,8 @@ package message
 
 import "strings"
 
-// A Cleanup lists the files of a rank to remove when it has ended (pmix-wire.md 6.14). The paths are as
-// the rank sent them and must not be trusted.
+// A Cleanup lists the files to remove when a rank has ended (pmix-wire.md 6.14). The paths are as the rank sent
+// them and must not be trusted.
 type Cleanup struct {
 	Files    []string
 	Dirs     []string
@@ -12,8 +12,8 @@ type Cleanup struct {
 	KeepDirs bool     // do not remove Dirs themselves
 }
 
-// Cleanup returns the files that the request asks to remove. all is false if it also asks for something else,
-// such as to end processes.
+// Cleanup returns the files that the request asks to remove. all is false if the request also asks for
+// something else, such as to end processes.
 func (j *JobControl) Cleanup() (c Cleanup, all bool) {
 	all = true
 	for _, directive := range j.Directives {

@@ -18,8 +18,8 @@ var (
 )
 
 // ParseFirstHeader reads the header of a handshake, and returns the size of the body, from 0 to MaxHandshake.
-// Unlike all other headers, it is in the byte order of the machine. A 32-bit client is recognized by the
-// missing padding of its header: the body begins at byte 12.
+// Unlike all other headers, this header is in the byte order of the machine. A 32-bit client is recognized by
+// the missing padding of its header: the body begins at byte 12.
 func ParseFirstHeader(b [HeaderSize]byte) (size int, err error) {
 	if !bytes.Equal(b[:8], []byte("\xff\xff\xff\xff\xff\xff\xff\xff")) {
 		return 0, ErrNotPMIx

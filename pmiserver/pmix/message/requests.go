@@ -182,8 +182,8 @@ func (s *Spawn) trace(l *traceLine) {
 	l.options(s.Options)
 }
 
-// Connect is a request to wait for all processes of a set. When all have called it, they know each other's
-// job info, and an abort of one group ends all of them (pmix-wire.md 6.10).
+// Connect is a request to wait for all processes of a set. Afterwards the processes know each other's job info,
+// and an abort of one group ends all connected groups (pmix-wire.md 6.10).
 type Connect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
@@ -215,8 +215,8 @@ func (n *Notify) read(r *bfrops.Reader) {
 	n.Event, n.Range, n.Infos = Status(r.Status()), Range(r.Byte()), r.Infos()
 }
 
-// Targets returns the processes to which the server must send an event with the range ListedProcs. ok is
-// false if the request has no such list.
+// Targets returns the list of processes to which the server must send an event with the range ListedProcs. ok
+// is false if the request has no list.
 func (n *Notify) Targets() (procs []bfrops.Proc, ok bool) {
 	v, _ := n.Infos.Find("pmix.evrange")
 	return v.Procs()
@@ -227,8 +227,8 @@ func (n *Notify) trace(l *traceLine) {
 	l.options(n.Infos)
 }
 
-// RegEvents is a request to register event codes that the client wants to receive. Without codes it registers
-// a default handler, for events that no other handler receives (pmix-wire.md 6.7).
+// RegEvents is a request to register event codes that the client wants to receive. A request without codes
+// registers a default handler, for events that no other handler receives (pmix-wire.md 6.7).
 type RegEvents struct {
 	Codes   []int32
 	Options Options
