@@ -87,8 +87,8 @@ func CountMachineKills(root fs.FS) int {
 }
 
 // forksDenied returns how many forks have failed because of the process limit of this process's control group
-// or of a group above it. Kernels before 6.11 count such a failure in the group of the forking process, and
-// later kernels in the group that has the limit.
+// or of a group above it. Kernels before 6.11 count such a failure in the group of the forking process. Later
+// kernels count it in the group that has the limit.
 func forksDenied(root fs.FS) int {
 	sum, known := 0, false
 	for _, text := range ownCgroup(root, "pids").readUpward("pids.events", "pids.events") {

@@ -59,8 +59,8 @@ func valueOr(p *int, fallback int) int {
 	return *p
 }
 
-// regularTopology returns a topology whose CPUs are numbered as on most machines: thread k of core i is CPU i +
-// k*cores, and core i is in NUMA node i*numa/cores (placement.md 9.1).
+// regularTopology returns a topology whose CPUs are numbered as on most machines (placement.md 9.1). Thread k
+// of core i is CPU i + k*cores. Core i is in NUMA node i*numa/cores.
 func regularTopology(cores, threads, numa int) pin.Topology {
 	t := pin.Topology{Cores: make([]pin.Core, cores)}
 	for i := range t.Cores {

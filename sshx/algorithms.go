@@ -22,7 +22,7 @@ func defaultHostKeyAlgos() []string {
 }
 
 // These functions return the default algorithms for key exchange, MACs, and signatures of users and of
-// certificate authorities: all algorithms of the library that do not use SHA-1.
+// certificate authorities. They are all algorithms of the library that do not use SHA-1.
 func defaultKex() []string         { return withoutSHA1(ssh.SupportedAlgorithms().KeyExchanges) }
 func defaultMACs() []string        { return withoutSHA1(ssh.SupportedAlgorithms().MACs) }
 func defaultPubkeyAlgos() []string { return withCertAlgos(defaultCAAlgos()) }

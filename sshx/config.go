@@ -321,8 +321,8 @@ func (r configReader) setting(name string, lines []string, kv *ssh_config.KV, de
 	return s, nil
 }
 
-// rawValue reports whether the value of a keyword is the whole rest of the line, as for keywords whose value
-// is a shell command (readconf.c, parse_command).
+// rawValue reports whether the value of a keyword is the whole rest of the line. This is so if the value is a
+// shell command (readconf.c, parse_command).
 func rawValue(keyword string) bool {
 	switch strings.ToLower(keyword) {
 	case "proxycommand", "localcommand", "remotecommand", "knownhostscommand":

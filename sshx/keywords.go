@@ -10,8 +10,8 @@ import (
 // OpenSSHVersion is the newest OpenSSH version whose keywords this package knows.
 const OpenSSHVersion = "10.5"
 
-// keywords lists the keywords of OpenSSH up to version OpenSSHVersion, including ignored and unsupported keywords
-// (readconf.c, keywords), and the keywords that Debian, Red Hat and Apple add.
+// keywords lists the keywords of OpenSSH up to version OpenSSHVersion (readconf.c, keywords), and the keywords
+// that Debian, Red Hat and Apple add. It includes ignored and unsupported keywords.
 var keywords = strings.Fields(`
 	AddKeysToAgent AddressFamily AFSTokenPassing BatchMode BindAddress BindInterface CanonicalDomains CanonicalizeFallbackLocal CanonicalizeHostname
 	CanonicalizeMaxDots CanonicalizePermittedCNAMEs CASignatureAlgorithms CertificateFile ChallengeResponseAuthentication ChannelTimeout CheckHostIP

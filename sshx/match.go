@@ -33,8 +33,8 @@ func accumulates(keyword string) bool {
 	return keyword == "identityfile" || keyword == "certificatefile"
 }
 
-// collect collects the settings of a host from all files. It reads the files a second time, with the host's
-// canonical name, if the name was canonicalized or a Match line requires it (ssh.c, main).
+// collect collects the settings of a host from all files. If the host's name was canonicalized, or a Match line
+// requires it, collect reads the files a second time, with the canonical name (ssh.c, main).
 func (c *Config) collect(s *hostScope) (hostName string, err error) {
 	s.first, s.lists = map[string]setting{}, map[string][]setting{}
 	if err := s.readAll(c); err != nil {

@@ -206,7 +206,7 @@ func (w *Permit) Release(o Outcome, err error) {
 
 // Backoff returns how long to wait after attempt n: 0.2 s for n = 1, then 0.5, 1, 2, 2, ... seconds. The result
 // for n = 0 is the same as for n = 1. random, a number from 0 to 1, makes the time shorter or longer by up to a
-// quarter, so that attempts that were dropped together are not repeated together.
+// quarter. So attempts that were dropped together are not repeated together.
 func Backoff(n int, random float64) time.Duration {
 	steps := []time.Duration{200, 500, 1000, 2000}
 	d := steps[min(max(n, 1), len(steps))-1] * time.Millisecond

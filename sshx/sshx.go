@@ -217,8 +217,8 @@ func (t Target) Silence() time.Duration {
 	return t.AliveInterval * time.Duration(t.AliveCountMax+1)
 }
 
-// checkNames returns an error if a name would be dangerous as part of a ProxyCommand or as the value of a
-// token, wherever the name comes from (rule TRUST-23).
+// checkNames returns an error if a name would be dangerous as part of a ProxyCommand or as the value of a token
+// (rule TRUST-23). It does not matter where the name comes from.
 func (t Target) checkNames() error {
 	for _, name := range []string{t.Alias, t.HostName, t.User} {
 		if err := checkName(name); err != nil {

@@ -41,8 +41,8 @@ func (m *Image) Symbolize(addresses []uint64, deadline time.Time) map[uint64][]L
 
 var errTooLarge = errors.New("the program has too much debug information")
 
-// addLines adds files, lines and inlined functions to the locations in the map all, as far as the file contains DWARF
-// information about them.
+// addLines adds files, lines and inlined functions to the locations in the map all. It changes nothing for
+// addresses about which the file has no DWARF information.
 func (m *Image) addLines(addresses []uint64, all map[uint64][]Location, deadline time.Time) (err error) {
 	defer recoverAs(&err)
 	sections, err := m.debugSections()

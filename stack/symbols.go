@@ -139,8 +139,8 @@ func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline tim
 	}
 }
 
-// consider replaces c with another symbol if that symbol is better: it has a size, begins at a higher address, or has a
-// name that nicer prefers.
+// consider replaces c with another symbol if that symbol is better. A symbol is better if it has a size, begins
+// at a higher address, or has a name that nicer prefers.
 func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized bool) {
 	switch {
 	case c.name == "":

@@ -117,8 +117,8 @@ func (s Step) End(err error) {
 	}
 }
 
-// reasonOf returns the text of an error. If host is not empty and the error has a method Reason, it returns the
-// result of Reason, which does not contain the host's name.
+// reasonOf returns the text of an error. If host is not empty and the error has a method Reason, reasonOf
+// returns the result of Reason. That text does not contain the host's name.
 func reasonOf(err error, host string) string {
 	var short interface{ Reason() string }
 	switch {

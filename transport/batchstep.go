@@ -95,10 +95,10 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set of hosts into steps, each of which is one call of the starter. In a heterogeneous batch job,
-// each part has steps of its own. Some hosts get calls of their own: hosts that would be alone in a step, and hosts
-// whose binary is at a different path or must be sent. For a host that does not belong to the job, groupHosts sends a
-// Result with an error.
+// groupHosts divides a set of hosts into steps, each of which is one call of the starter. In a heterogeneous
+// batch job, each part has steps of its own. A host gets a call of its own if it would be alone in a step, or
+// if its binary is at a different path or must be sent. For a host that does not belong to the job, groupHosts
+// sends a Result with an error.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -156,8 +156,8 @@ func newStep(o *OneStep, members []stepHost, results chan<- Result, alone func(s
 	return s
 }
 
-// timeouts returns the time limits for a given number of hosts: one for the replies of the shells, and one
-// for the connections of the helpers.
+// timeouts returns the time limits for a given number of hosts. One limit is for the replies of the shells, and
+// one for the connections of the helpers.
 func (o *OneStep) timeouts(hosts int) stepTimeouts {
 	t, more := programTimeouts(o.PerHost.Timeout, o.PerHost.Shell), time.Duration(hosts)*stepTimePerHost
 	t.shell, t.others = max(t.shell, minStepTime)+more, max(t.others, minStepTime)+more

@@ -74,8 +74,8 @@ func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	return s
 }
 
-// stepVariables holds the names of the environment variables that a batch system sets to tell each task of a step on
-// which host the task runs.
+// stepVariables holds the names of environment variables that a batch system sets. They tell each task of a
+// step on which host the task runs.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset
@@ -203,10 +203,10 @@ func readBinary(path, file string) (HelperBinary, error) {
 	return s, nil
 }
 
-// fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two different
-// files, even on different hosts, differ in at least one of the three. If the time has no fraction of a second,
-// fileIdentity returns "none": such a time may have been set for all files of a disk image, and two images may use the
-// same inode numbers.
+// fileIdentity returns the inode number, the size and the modification time (in nanoseconds) of a file. Two
+// different files, even on different hosts, differ in at least one of the three. If the time has no fraction of
+// a second, fileIdentity returns "none". Such a time may have been set for all files of a disk image, and two
+// images may use the same inode numbers.
 func fileIdentity(info os.FileInfo) string {
 	about, ok := info.Sys().(*syscall.Stat_t)
 	if when := info.ModTime().UTC(); ok && when.Nanosecond() != 0 {

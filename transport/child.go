@@ -43,8 +43,9 @@ func (c *LocalChild) Route(Host) (string, error) { return RouteLocal, nil }
 // RouteLocal is the value that Route returns for this machine.
 const RouteLocal = "this machine"
 
-// CheckLocalHelper checks the path of mpiexec that the user has given for this machine. It returns an error if the
-// file at that path is not the same build as the running program, which is the helper on this machine.
+// CheckLocalHelper checks the path of mpiexec that the user has given for this machine. The helper on this
+// machine is the running program. So CheckLocalHelper returns an error if the file at that path is a different
+// build.
 func CheckLocalHelper(host Host) error {
 	if host.Helper == "" {
 		return nil

@@ -24,8 +24,8 @@ func becomeSubreaper() error { return proc.BecomeSubreaper() }
 // runningProgram returns a path of this program that remains valid when its file is replaced.
 func runningProgram() (string, error) { return "/proc/self/exe", nil }
 
-// watchOutOfMemory returns a function. That function returns a message about the processes that the kernel has
-// killed for lack of memory since watchOutOfMemory was called, or "" if there are none.
+// watchOutOfMemory returns a function. That function returns a message about processes that the kernel has
+// killed for lack of memory since the call of watchOutOfMemory, or "" if there are none.
 func watchOutOfMemory() (outOfMemory func() string) {
 	root := os.DirFS("/")
 	before := make(chan proc.Denials, 1)

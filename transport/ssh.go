@@ -29,9 +29,9 @@ func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }
 
-// Route returns the address, port, user and jump hosts that are used to reach a host. It leaves out an address that is
-// equal to the host's name, so that the result is the same for all hosts that are reached in the same way (rule
-// DIAG-1).
+// Route returns the address, port, user and jump hosts that are used to reach a host. It leaves out an address
+// that is equal to the host's name. So the result is the same for all hosts that are reached in the same way
+// (rule DIAG-1).
 func (s *SSH) Route(host Host) (string, error) {
 	t, err := s.target(context.Background(), host)
 	if err != nil {
@@ -59,9 +59,9 @@ func routeText(t sshx.Target) string {
 	return text
 }
 
-// target looks a host up in the user's SSH configuration, by the name that the user wrote (rule SSH-1). The host
-// list overrides the configuration. If the host list has no login settings and the host has an SSH server of this
-// job, the login for that server (JobLogins) overrides the configuration.
+// target looks a host up in the user's SSH configuration, by the name that the user wrote (rule SSH-1). Login
+// settings of the host list override the configuration. If there are none and the host has an SSH server of
+// this job, the login for that server (JobLogins) overrides the configuration.
 func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	t, err := s.Resolve(ctx, host.alias())
 	if err != nil {

@@ -194,8 +194,8 @@ func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transpor
 	return f.decided, nil
 }
 
-// warrantsFallback reports whether err is a reason to use the other transport. It returns false if the host does not
-// belong to the job, or if connecting was cancelled, since these are not failures of the transport.
+// warrantsFallback reports whether err is a reason to use the other transport. It returns false if the host
+// does not belong to the job, or if connecting was cancelled. These are not failures of the transport.
 func warrantsFallback(err error) bool {
 	var e *Error
 	return err != nil && (!errors.As(err, &e) || e.Kind != KindConfig && e.Kind != KindCanceled)

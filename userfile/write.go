@@ -76,8 +76,8 @@ func Replace(name string, write func(io.Writer) error) error {
 	return err
 }
 
-// Umask returns the umask of this process, which ranks inherit (rule ENV-8). The kernel returns the umask only to a
-// process that sets a new one, so Umask sets a umask and then restores the old one.
+// Umask returns the umask of this process, which ranks inherit (rule ENV-8). The kernel returns the umask only
+// when a new one is set, so Umask sets a umask and then restores the old one.
 func Umask() int {
 	mask := syscall.Umask(0o077) // a file created meanwhile is private
 	syscall.Umask(mask)

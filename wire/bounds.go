@@ -112,9 +112,9 @@ var (
 	logLineLength    = Length{"line", maxLine}
 )
 
-// A cpuSet is a set of CPU numbers below maxCPUs. It is a bitmap that grows with the largest number in the set. A local
-// array of the full size would enlarge the stack of the goroutine that reads a connection, and a large job has
-// thousands of these goroutines.
+// A cpuSet is a set of CPU numbers below maxCPUs. It is a bitmap that grows with the largest number in the set.
+// A local array of the full size would enlarge the stack of each goroutine that reads a connection. A large job
+// has thousands of these goroutines.
 type cpuSet []uint64
 
 // add adds n to the set and reports whether n is new.

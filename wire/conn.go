@@ -68,9 +68,8 @@ func NewConn(rw io.ReadWriteCloser, self Side) *Conn {
 }
 
 // Successor returns a Conn that takes over the stream of c. After that, c.Send returns ErrClosed and c.Close
-// does not close the stream, so that code of an earlier attempt (one run of all ranks) cannot interfere.
-// Messages sent by c are written before messages sent by the successor. Only one goroutine may call Recv of
-// either Conn.
+// does not close the stream. So code of an earlier attempt (one run of all ranks) cannot interfere. Messages
+// sent by c are written before messages sent by the successor. Only one goroutine may call Recv of either Conn.
 func (c *Conn) Successor() *Conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +104,8 @@ func TooLarge(m Message) bool {
 	return len(Encode(m)) > kindOf(m).MaxBody-2*binary.MaxVarintLen64
 }
 
-// shareFrameFrom is the minimum size in bytes for which SendFrame does not copy a Frame. The result of a fence of 1,000
-// nodes may be several MiB in size, and a copy for each node would need a thousand times as much memory.
+// shareFrameFrom is the minimum size in bytes for which SendFrame does not copy a Frame. The result of a fence
+// of 1,000 nodes may have several MiB. A copy for each node would need a thousand times as much memory.
 const shareFrameFrom = 16 << 10
 
 // SendFrame sends a message that is already encoded. f must not change afterwards.

@@ -118,9 +118,9 @@ func (m *JobSignaled) Fields(c *Codec) {
 	c.Sentence(&m.Err, "error")
 }
 
-// Evict asks the helper to end the processes that hold the claims and tickets of a job of user UID, and to
-// remove these claims and tickets (rule TRUST-19). If Processes is set, the job belongs to the helper's own
-// user, and the helper also ends all processes that carry the job's mark (survive.md SV-3).
+// Evict asks the helper to end the processes that hold the claims and tickets of a job of user UID. The helper
+// also removes these claims and tickets (rule TRUST-19). If Processes is set, the job belongs to the helper's
+// own user. The helper then also ends all processes that carry the job's mark (survive.md SV-3).
 type Evict struct {
 	AnsweredBy[*Evicted]
 

@@ -44,11 +44,11 @@ func (m *PMIReport) Fields(c *Codec) {
 	c.Sentence(&m.Text, "text")
 }
 
-// Fence contains the data that the ranks of one node have put since their last fence. ID identifies the participants
-// and counts their fences (pmiserver/fence).
+// Fence contains the data that the ranks of one node have put since their last fence. ID identifies the
+// participants and counts their fences (pmiserver/fence).
 //
-// If GivenUp is set, the fence has failed, and there is no data. The reason is that a local rank has timed out, or that
-// mpiexec has sent Fenced with GivenUp because of a rank on another node. Joined then says whether the node had sent
+// If GivenUp is set, the fence has failed, and there is no data. Either a local rank has timed out, or mpiexec
+// has sent Fenced with GivenUp because of a rank on another node. Joined then says whether the node had sent
 // its data before.
 type Fence struct {
 	ID      string
@@ -85,9 +85,9 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Bool(&m.GivenUp)
 }
 
-// RankMapRequest asks on which nodes the ranks of a group run. If PMIx clients need the map, a helper sends this
-// request once for each group, and again whenever a client with an old version of PMIx asks for the map. The helper
-// chooses ID, and the reply has the same ID.
+// RankMapRequest asks on which nodes the ranks of a group run. If PMIx clients need the map, a helper sends
+// this request once for each group. It sends the request again whenever a client with an old version of PMIx
+// asks for the map. The helper chooses ID, and the reply has the same ID.
 type RankMapRequest struct {
 	AnsweredBy[*RankMap]
 

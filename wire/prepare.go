@@ -187,8 +187,8 @@ func (s *Supervision) fields(c *Codec) {
 	c.Duration(&s.Silence, "silence")
 }
 
-// A Claim says which CPUs and GPUs the helper claims for the job in the node's ledger (directory of claims),
-// and which claims of other jobs may exist at the same time. On a standby node, which is reserved for
+// A Claim says which CPUs and GPUs the helper claims for the job in the node's ledger (directory of claims). It
+// also says which claims of other jobs may exist at the same time. On a standby node, which is reserved for
 // restarts (survive.md SV-7), the helper makes the claim and prepares no ranks.
 type Claim struct {
 	Entry         job.Claim // the claim; its ranks are those of Prepare.Ranks

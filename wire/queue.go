@@ -101,8 +101,8 @@ func (m *QueuePosition) Fields(c *Codec) {
 	c.ticket(&m.Head)
 }
 
-// Overtake moves this request before all requests that a given user has in the queue now, or before one
-// ticket of that user (rule TRUST-18). The reply is QueuePosition.
+// Overtake moves this request before all requests that the user UID has in the queue now (rule TRUST-18). If
+// Number is set, it moves this request before that ticket only. The reply is QueuePosition.
 type Overtake struct {
 	AnsweredBy[*QueuePosition]
 

@@ -63,9 +63,9 @@ type KillGroup struct{ Group string }
 
 func (m *KillGroup) Fields(c *Codec) { c.Word(&m.Group, "group") }
 
-// Started reports that one rank has started or could not be executed. If the rank could not be executed, Err is
-// set, and Code is 126 or 127, or 125 if the rank could not be bound. CPUs and Mems are the CPUs and NUMA nodes to
-// which the kernel has bound the rank. They are nil if the rank is not bound.
+// Started reports that one rank has started or could not be executed. If the rank was not executed, Err is set.
+// Code is then 125 if the rank could not be bound, and otherwise 126 or 127. CPUs and Mems are the CPUs and
+// NUMA nodes to which the kernel has bound the rank. They are nil if the rank is not bound.
 type Started struct {
 	Rank, PID, Code int
 	Err, Hint       string

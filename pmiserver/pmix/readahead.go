@@ -15,8 +15,8 @@ const (
 	procOverhead      = 64        // typical bytes that each rank adds beside its data
 )
 
-// A readSequence detects a client that sends Gets for one rank after the other, as an MPI library does if all ranks
-// connect to each other. In this case each reply also contains the data of the next ranks. The number of these
+// A readSequence detects a client that sends Gets for one rank after the other. An MPI library does so if all
+// ranks connect to each other. Then each reply also contains the data of the next ranks. The number of these
 // ranks doubles from reply to reply. Kernels read files ahead in the same way:
 //
 //	requested    0    1     3       6         11
@@ -51,8 +51,8 @@ type readAhead struct {
 }
 
 // readAheadFor records a client's Get of a rank, and returns for which further ranks the reply must contain
-// data. Ranks of this node and of other nodes are treated as separate sequences, because with cyclic
-// placement the ranks of one node have gaps between their numbers.
+// data. Ranks of this node and of other nodes are separate sequences. With cyclic placement, the ranks of one
+// node have gaps between their numbers.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	i, isLocal := slices.BinarySearch(g.Ranks, rank)
 	if isLocal {

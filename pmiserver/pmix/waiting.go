@@ -30,8 +30,8 @@ func (s *Server) WaitingRanks() map[WaitingRank]string {
 	return all
 }
 
-// listWaiting adds entries for ranks of the group that wait for a spawn or a name, and for ranks of any group that
-// wait for data of this group.
+// listWaiting adds entries for ranks of the group that wait for a spawn or a name. It also adds entries for
+// ranks of any group that wait for data of this group.
 func (g *group) listWaiting(all map[WaitingRank]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -64,9 +64,9 @@ func (r *Recorder) AddEvent(group, rank int, word string) { r.Trace(group, rank,
 // Write writes the recorded case and then forgets it. job is the text to write after "job" in the case, such as
 // "size=2". sizes contains the size of each group.
 //
-// Replies to simultaneous requests on several connections may come in any order. Write puts each reply where
-// ReadCases expects it, directly after its cause. The cause is the request itself, the last rank's entry into
-// a barrier, or the put of a node attribute that the rank waits for.
+// Replies to simultaneous requests on several connections may come in any order. Write puts each reply directly
+// after its cause, where ReadCases expects it. The cause is the request itself, or what the request waited for:
+// the last rank's entry into a barrier, or the put of a node attribute.
 func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,8 +89,8 @@ func (r *Recorder) Write(w io.Writer, title, job string, sizes []int) error {
 	return err
 }
 
-// answeringPut returns the index of the put that caused the reply to line i, if line i is a request that
-// waited for a node attribute. Otherwise it returns 0.
+// answeringPut returns the index of the put that caused the reply to line i. It returns 0 if line i is not a
+// request that waited for a node attribute.
 func (r *Recorder) answeringPut(i int) (line int) {
 	from, record := r.order[i].from, r.ranks[r.order[i].from]
 	rest, waits := strings.CutPrefix(r.order[i].line, "<; cmd=info-getnodeattr;")

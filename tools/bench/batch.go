@@ -32,8 +32,8 @@ const (
 	separatorArg = "--and"
 )
 
-// A batchSystem is a batch system that a test cluster can run. The hosts of the cluster share one home directory,
-// as on most clusters, so that a job's host can connect to the others by ssh.
+// A batchSystem is a batch system that a test cluster can run. As on most clusters, all hosts share one home
+// directory, so that a job's host can connect to the others by ssh.
 type batchSystem struct {
 	missing func() error // returns why this machine cannot run it, or nil
 	cluster testbed.Options

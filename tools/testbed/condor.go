@@ -91,8 +91,8 @@ func (f *Cluster) upCondor(ctx context.Context) error {
 	})
 }
 
-// isCondorDaemon reports whether name, which is the first argument of a process, is the name of an HTCondor daemon
-// that runs on a host.
+// isCondorDaemon reports whether name is the name of an HTCondor daemon that runs on a host. name is the first
+// argument of a process.
 func isCondorDaemon(name string) bool {
 	return slices.Contains([]string{"condor_master", "condor_procd", "condor_shared_port", "condor_startd"}, name)
 }
