@@ -130,7 +130,7 @@ func gpuIndices(gpus []gpu.GPU) (numbers []int) {
 	return numbers
 }
 
-// formatRemoteMemory returns the NUMA nodes mems, from which a rank gets its memory. It returns "" if these are
+// formatRemoteMemory formats mems, the NUMA nodes from which a rank gets its memory. It returns "" if these are
 // equal to near, the NUMA nodes of the rank's cores.
 func formatRemoteMemory(mems, near []int) string {
 	switch {

@@ -216,7 +216,7 @@ func splitAreas(cores []pin.Core) []coreArea {
 }
 
 // formatCaches says how the area's cores share the caches of a level, "L2" or "L3". The result "L3 0" means that all
-// share cache 0.
+// its cores share L3 cache 0.
 func (a coreArea) formatCaches(level string, cacheOf func(pin.CoreLocation) int) string {
 	users := make(map[int][]int) // cores by cache
 	for i, c := range a.cores {

@@ -95,8 +95,8 @@ func (d device) toGPU(v Vendor, index int) GPU {
 	return GPU{Vendor: v, Index: index, Address: d.address, NUMA: d.numa, Driver: d.driver}
 }
 
-// readNVIDIA returns NVIDIA's GPUs. Their indices are in the order of the PCI bus. It finds the device file of each
-// GPU from the driver's files in /proc.
+// readNVIDIA returns NVIDIA's GPUs. Their indices are in the order of the PCI bus. The driver's files in /proc say
+// which device file belongs to which GPU.
 func (t sysfsTree) readNVIDIA() (f Detection) {
 	devices := t.devicesOf("nvidia")
 	if len(devices) == 0 {

@@ -144,8 +144,8 @@ func newHelperSignals() helperSignals {
 	return helperSignals{reaperPID: os.Getppid(), receivedAt: make(map[unix.Signal]time.Time)}
 }
 
-// duplicateSignalTime is the time within which two equal signals count as one. If a batch system has signaled the ranks
-// and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
+// duplicateSignalTime is the time within which two equal signals are treated as one. If a batch system has signaled the
+// ranks and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
 // endNotOrdered is the event that mpiexec has not ended the job within half of the grace period after

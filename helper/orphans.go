@@ -91,7 +91,7 @@ func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 }
 
 // ofJob returns the usage of all orphans, grouped by rank. ranks contains the ranks of this node. If an orphan's
-// environment names a rank that is not on this node, its usage is part of the node's, which has rank -1.
+// environment names a rank that is not on this node, its usage is added to that of the node, which has rank -1.
 func (o *orphanUsage) ofJob(ranks map[int]*Rank) (list []job.OrphanUsage) {
 	var unknown job.Usage
 	for rank, usage := range o.byRank {

@@ -17,9 +17,9 @@ import (
 )
 
 /*
-A pmiPort accepts the PMI connections of ranks that use PMI_PORT (-pmi-port). They use it if a debugger or a wrapper
-would lose an inherited descriptor. The pmiPort listens only on the node's loopback address. A connection must come
-from a process of our own user, which must also know the PMI_ID of a rank:
+A pmiPort accepts the PMI connections of ranks that use PMI_PORT (-pmi-port). PMI_PORT is for ranks whose debugger
+or wrapper would lose an inherited descriptor. The pmiPort listens only on the node's loopback address. A connection
+must come from a process of our own user, which must also know the PMI_ID of a rank:
 
 	rank --- connect 127.0.0.1:PORT ---> pmiPort --- which user's process? --> Listener
 	                                        kernel: /proc/net/tcp, the uid    whose PMI_ID?

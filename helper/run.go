@@ -125,7 +125,7 @@ func (s *Session) beginLongJob() {
 	}
 }
 
-// completeGroup lets the features set the last programs and variables of a group's ranks just before the group
+// completeGroup lets the features complete the programs and variables of a group's ranks just before the group
 // starts. It returns the reason of the first feature that refuses the group, or nil.
 func (s *Session) completeGroup(g *Group) (refused *rank.Error) {
 	for _, starts := range s.Hooks.GroupStarts {

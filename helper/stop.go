@@ -88,8 +88,8 @@ func (s *Session) continueRanks() {
 	continueOutside()
 }
 
-// reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued, or if all
-// had ended and those that run now were started later.
+// reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued or stopped
+// again since due was scheduled.
 func (s *Session) reportNotStopped(due stopCheckDue) {
 	if due.count != s.stopCount || !s.Lifecycle.IsHeld() {
 		return

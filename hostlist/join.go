@@ -27,10 +27,10 @@ func Join(entries []Entry) ([]Entry, error) {
 		i, seen := index[nameKey(e.Label())]
 		if !seen {
 			index[nameKey(e.Label())] = len(hosts)
-			hosts = append(hosts, joinedHost{Entry: e, firstMention: e, mentions: 1})
+			hosts = append(hosts, joinedHost{Entry: e, firstEntry: e, entryCount: 1})
 			continue
 		}
-		if err := hosts[i].addMention(e); err != nil {
+		if err := hosts[i].addEntry(e); err != nil {
 			errs.addError(err)
 		}
 	}
@@ -38,7 +38,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	for i, h := range hosts {
 		all[i] = h.Entry
 		if h.MaxSlots != 0 && h.MaxSlots < h.Slots {
-			errs.addError(h.maxSlotsEntry.orElse(h.firstMention).errorAt("the host has %d slots, but its slot limit is %d", h.Slots, h.MaxSlots))
+			errs.addError(h.maxSlotsEntry.orElse(h.firstEntry).errorAt("the host has %d slots, but its slot limit is %d", h.Slots, h.MaxSlots))
 		}
 	}
 	if len(all) == 0 && len(entries) > 0 {
@@ -63,7 +63,7 @@ func Unique(entries []Entry) []Entry {
 // MergeEntries merges two entries of one host that come from two lists. The result contains the slots of e.
 // MergeEntries returns an error if the entries contradict each other.
 func MergeEntries(e, other Entry) (Entry, error) {
-	h := joinedHost{Entry: e, firstMention: e}
+	h := joinedHost{Entry: e, firstEntry: e}
 	err := h.mergeFields(other)
 	return h.Entry, err
 }
@@ -84,9 +84,9 @@ func excludedHosts(entries []Entry) map[string]bool {
 // A joinedHost is one host whose entries Join is merging.
 type joinedHost struct {
 	Entry
-	firstMention  Entry
+	firstEntry  Entry
 	maxSlotsEntry optionalEntry // the entry that gave max_slots, if not the first
-	mentions      int
+	entryCount      int
 }
 
 // An optionalEntry is an entry, or nil if there is no entry.
@@ -99,19 +99,19 @@ func (p optionalEntry) orElse(e Entry) Entry {
 	return e
 }
 
-// addMention merges another entry of the host into h.
-func (h *joinedHost) addMention(e Entry) error {
-	counted, hadCount := e.Slots != 0, h.firstMention.Slots != 0
+// addEntry merges another entry of the host into h.
+func (h *joinedHost) addEntry(e Entry) error {
+	counted, hadCount := e.Slots != 0, h.firstEntry.Slots != 0
 	switch {
 	case counted && !hadCount:
-		return e.errorAt("host %q has a slot count here, but none %s; give the slot count in both places or in neither", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has a slot count here, but none %s; give the slot count in both places or in neither", e.Label(), seenFrom(h.firstEntry, e))
 	case hadCount && !counted:
-		return e.errorAt("host %q has no slot count here, but one %s; give the slot count in both places or in neither", e.Label(), seenFrom(h.firstMention, e))
+		return e.errorAt("host %q has no slot count here, but one %s; give the slot count in both places or in neither", e.Label(), seenFrom(h.firstEntry, e))
 	case counted:
 		h.Slots += e.Slots
 	default:
-		h.mentions++
-		h.Slots = h.mentions
+		h.entryCount++
+		h.Slots = h.entryCount
 	}
 	if h.MaxSlots == 0 && e.MaxSlots != 0 {
 		h.maxSlotsEntry = optionalEntry{&e}
@@ -167,7 +167,7 @@ func (h *joinedHost) setOnce(e Entry, noun string, field *string, value string) 
 
 func (h *joinedHost) conflictError(e Entry, key, newValue, oldValue string) error {
 	return e.errorAt("host %q has %s=%s here, but %s=%s %s; to use the host as two nodes, add alias=NAME",
-		e.Label(), key, newValue, key, oldValue, seenFrom(h.firstMention, e))
+		e.Label(), key, newValue, key, oldValue, seenFrom(h.firstEntry, e))
 }
 
 // seenFrom returns the position of e for a message about another entry, reader. It leaves out the file name if both
@@ -182,8 +182,8 @@ func seenFrom(e, reader Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns the hosts that are named in list, in its order. hosts come from a file and are already joined. A slot
-// count, user or address in list takes precedence over the same field in hosts. If list contains only exclusions,
+// Filter returns those hosts that list names, in the order of list. hosts come from a file and are already joined. A
+// slot count, user or address in list takes precedence over the same field in hosts. If list contains only exclusions,
 // Filter returns the remaining hosts in their original order. A name in list that is not among hosts is an error (rule
 // HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {

@@ -11,9 +11,9 @@ type lineFormat struct {
 }
 
 // lineFormats returns all formats in the order in which they are tried. The first format that matches parses the
-// line. Each line of a file may have another format, since users combine files. A line that begins with "!" is a
-// directive, because no host name does. A line such as "node1 4" comes from Grid Engine, because no host is called
-// "4".
+// line. Each line of a file may have a different format, since users combine files. A line that begins with "!" is
+// a directive, because no host name does. A line such as "node1 4" comes from Grid Engine, because no host is
+// called "4".
 func lineFormats() []lineFormat {
 	return []lineFormat{
 		{usedBy: "ours", syntax: "!include FILE", matches: isDirective, read: (*parser).parseDirective},
@@ -65,7 +65,7 @@ func (p *parser) parseHosts(c cursor) {
 		}
 		words++
 		var few bool
-		if hosts, few = p.addMention(&c, from, hosts); !few {
+		if hosts, few = p.addHosts(&c, from, hosts); !few {
 			return
 		}
 		if comma = c.skipByte(','); comma {
@@ -77,9 +77,9 @@ func (p *parser) parseHosts(c cursor) {
 	p.addEntries(hosts)
 }
 
-// addMention parses the word from start to the cursor and appends its hosts to hosts. ok is false if there are too
+// addHosts parses the word from start to the cursor and appends its hosts to hosts. ok is false if there are too
 // many hosts.
-func (p *parser) addMention(c *cursor, start int, hosts []hostExpr) (_ []hostExpr, ok bool) {
+func (p *parser) addHosts(c *cursor, start int, hosts []hostExpr) (_ []hostExpr, ok bool) {
 	m, err := c.readHostExpr(start, c.pos)
 	if err != nil {
 		p.addError(err)
@@ -128,7 +128,7 @@ func (p *parser) parseGridEngine(c cursor) {
 	}
 	from := c.pos
 	c.readWord()
-	hosts, few := p.addMention(&c, from, nil)
+	hosts, few := p.addHosts(&c, from, nil)
 	if !few {
 		return
 	}

@@ -34,8 +34,8 @@ const (
 // which is for a speed from the cluster file.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
-// IsValidProbe reports whether a probe can have this result. All names must be lower-case labels. A known speed
-// must have one of the SpeedQualities, and an unknown speed none.
+// IsValidProbe reports whether t is a possible result of a probe. All names must be lower-case labels. A known
+// speed must have one of the SpeedQualities, and an unknown speed none.
 func (t Attributes) IsValidProbe() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&

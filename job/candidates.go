@@ -1,7 +1,7 @@
 package job
 
-// KeepNodes removes the candidates for which isKept returns false, and their host entries. It replaces r.Nodes and
-// r.HostEntries with new slices and leaves the old ones unchanged.
+// KeepNodes removes the candidate nodes for which isKept returns false, and their host entries. It replaces
+// r.Nodes and r.HostEntries with new slices and leaves the old ones unchanged.
 func (r *Request) KeepNodes(isKept func(NodeDef) bool) {
 	at := make([]int, len(r.Nodes)) // old index -> new index, or -1 if removed
 	var nodes []NodeDef
@@ -23,8 +23,8 @@ func (r *Request) KeepNodes(isKept func(NodeDef) bool) {
 	}
 }
 
-// AddNode appends def to the candidates and returns its index. It gives def an ID that is larger than all other
-// IDs.
+// AddNode appends def to the candidate nodes and returns its index. It gives def an ID that is larger than all
+// other IDs.
 func (r *Request) AddNode(def NodeDef) int {
 	i := len(r.Nodes)
 	def.ID = 0

@@ -88,8 +88,8 @@ func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 	return slices.DeleteFunc(idset.New(cpus...), idset.New(own...).Has)
 }
 
-// maxSharingClaims is the maximum number of claims of one party on one CPU that ForEachShared considers. No more than
-// one such gang can run, but another user may have made false claims.
+// maxSharingClaims is the maximum number of claims of one party on one CPU that ForEachShared considers. At most one
+// gang of a party can run on a CPU, but another user may have made false claims.
 const maxSharingClaims = 2
 
 // ForEachShared calls f for each pair of a node's claims that take turns on a CPU. c and other are the two claims of

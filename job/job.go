@@ -202,8 +202,8 @@ type RankNeeds struct {
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// ProbedFeatures lists the features that helpers can find on their nodes. For --nodetype, such a feature counts only if
-// neither the cluster file nor the host file gives the feature to any node.
+// ProbedFeatures lists the features that helpers can find on their nodes. --nodetype uses what helpers have found only
+// for a feature that neither the cluster file nor the host file gives to any node.
 var ProbedFeatures = []string{"ethernet", "infiniband", "omnipath", "roce", "slingshot", "nvidia", "amd", "intel"}
 
 // NoGPUs is a value of RankNeeds.GPUs. It hides the node's GPUs from the ranks.

@@ -54,8 +54,8 @@ func (r *RM) ControlsHelpers() bool {
 }
 
 // SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks, although
-// each rank has a process group of its own. It returns false for batch systems that are not known to signal other
-// process groups than that of the task.
+// each rank has a process group of its own. It returns false for batch systems that are not known to signal
+// process groups other than the task's own.
 func (r *RM) SignalsRanks() bool {
 	if !r.ControlsHelpers() {
 		return false

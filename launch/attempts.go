@@ -221,7 +221,7 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 		kept := j.remainingKept()
 		j.keptNodes = nil
 		place, err := reserve.Reserve(ctx, restart.NextRequest(l.request, l.attempts), j.Env.Env, kept...)
-		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksRoom(err) {
+		if err == nil || l.isFirstHere() || ctx.Err() != nil || !lacksCapacity(err) {
 			return place, err
 		}
 		if last := &l.attempts[len(l.attempts)-1]; last.NextNodes != nil { // the target of the move was lost since
@@ -245,9 +245,9 @@ func (l *attemptLoop) reserveNodes(ctx context.Context, j *Job) (*reserve.Reserv
 	}
 }
 
-// lacksRoom reports whether a reservation failed because nodes or CPUs are missing, so that a later try may
+// lacksCapacity reports whether a reservation failed because nodes or CPUs are missing, so that a later try may
 // succeed.
-func lacksRoom(err error) bool {
+func lacksCapacity(err error) bool {
 	var noPlan *plan.Error
 	var noHosts *reserve.HostsError
 	return errors.As(err, &noPlan) || errors.As(err, &noHosts)

@@ -32,7 +32,7 @@ func (r *CarriedClaims) Release() {
 }
 
 // CarryOver makes all claims outlive the session, and calls handle with them. It marks each claim in the
-// ledger as idle. Claims for which that fails are kept, too.
+// ledger as idle. A claim that cannot be marked is kept, too.
 func (w *Worker) CarryOver(handle func(CarriedClaims)) {
 	w.runTask(func() {
 		all := w.carried

@@ -21,8 +21,8 @@ import (
 
 // splitEnclosingJobs separates the claims of enclosing jobs from all other claims. A job encloses another job
 // if one of its ranks has started the other job's mpiexec, which may use the CPUs of that rank. enclosingID
-// is the ID of the enclosing job. As it comes from the environment, which can be forged, jobs of other users
-// never count as enclosing.
+// is the ID of the enclosing job. It comes from the environment, which can be forged. So jobs of other users
+// are never treated as enclosing.
 func splitEnclosingJobs(claims []job.Claim, enclosingID job.ID, uid int) (outer, others []job.Claim) {
 	enclosing := make(map[job.ID]bool)
 	for id := enclosingID; id != "" && !enclosing[id]; {
@@ -118,9 +118,9 @@ func (w *Worker) Release(group string, done func()) {
 	w.runTask(func() { w.releaseClaim(group); done() })
 }
 
-// Drain calls cleanUp, gives up all claims unless keepClaims is true, and calls done. No other task of the
+// Drain calls cleanUp, releases all claims unless keepClaims is true, and calls done. No other task of the
 // Worker runs in between. So a claim that is requested while cleanUp runs is made after done, and is not
-// given up.
+// released.
 func (w *Worker) Drain(keepClaims bool, cleanUp, done func()) {
 	w.runTask(func() {
 		cleanUp()
@@ -131,9 +131,9 @@ func (w *Worker) Drain(keepClaims bool, cleanUp, done func()) {
 	})
 }
 
-// takeClaim writes the claim of one group of ranks into the ledger. Each group has a claim of its own, so
-// that its CPUs are free when it ends. A claim is never changed after it was written, because other processes
-// may be reading it.
+// takeClaim writes the claim of one group of ranks into the ledger. Each group has a claim of its own, so that
+// other jobs can use the group's CPUs when the group has ended. A claim is never changed after it was written,
+// because other processes may be reading it.
 //
 // conflict is set if another job has already claimed the same CPUs or GPUs. If the ledger cannot be used, the
 // job continues without a claim, and notice says why.

@@ -17,13 +17,14 @@ import (
 // This file keeps the job's place in the queue, and the decision lock.
 
 // decisionLockTimeout is how long one request may hold the decision lock. It is longer than nodes may take to
-// reply, and shorter than other requests wait for the lock. So a stopped mpiexec that holds the lock does not
-// block the others. This is safe, because two jobs cannot claim the same CPU even without the lock.
+// reply, and shorter than the time for which other requests wait for the lock. So a stopped mpiexec that holds
+// the lock does not block the others. This is safe, because two jobs cannot claim the same CPU even without the
+// lock.
 const decisionLockTimeout = 20 * time.Second
 
 // takeDecisionLock waits for the decision lock, which ensures that one request at a time is planned. Then it
-// sends the length of the queue. A job that runs only on this node does not need the lock, because its only
-// claim is made at once or not at all (rule TRUST-17).
+// sends the length of the queue. A job that runs only on this node and does not wait needs no lock, because two
+// jobs cannot claim the same CPUs (rule TRUST-17).
 func (w *Worker) takeDecisionLock(m *wire.LockDecision) {
 	answer := &wire.DecisionLocked{}
 	dir, err := w.openLedger(m.Ledger)

@@ -219,7 +219,7 @@ func (w *Worker) removeReplies() {
 }
 
 // submitRequest writes a request of the current user to another job into the ledger (the node's directory of
-// claims and requests), without blocking. It sends the reply to mpiexec when it arrives.
+// claims and requests), without blocking. When the reply arrives, submitRequest sends it to mpiexec.
 func (w *Worker) submitRequest(m *wire.ControlRequest) {
 	dir, err := w.openLedger(m.Ledger)
 	if err != nil {

@@ -177,7 +177,7 @@ func homeDefect(environ []string) job.Defect {
 	return job.Defect{}
 }
 
-// accountDefect looks up the account of the current user in the way that programs do. It returns the zero Defect if the
+// accountDefect looks up the account of the current user as the C library does. It returns the zero Defect if the
 // account is found.
 func accountDefect(ctx context.Context) job.Defect {
 	uid := os.Geteuid()

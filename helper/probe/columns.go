@@ -126,7 +126,7 @@ func (l *processScan) takeProcesses(root claimProcess) (pids []int) {
 
 // descendantsState returns whether the ranks that descend from process pid are running, are stopped or have ended.
 // Reapers and guards run the same program as pid and are not ranks. A guard that mpiexec has started from
-// /proc/self/exe has the name "exe". So a process of that name counts as a rank only if there is no other rank.
+// /proc/self/exe has the name "exe". So a process of that name is taken for a rank only if there is no other rank.
 func (l *processScan) descendantsState(pid int) column.RanksState {
 	seen, ours, unsure := column.NoRanks, l.commandName(pid), false
 	for below := slices.Clone(l.tree[pid]); len(below) > 0; below = below[1:] {

@@ -26,8 +26,8 @@ type MarkerFiles []string // paths
 
 const markerDir = "/dev/shm"
 
-// markerMaxAge is the age from which a marker file counts as left over. markerScanTimeout is how long reading
-// the directory of marker files may take.
+// markerMaxAge is the age from which a marker file is treated as left over. markerScanTimeout is how long
+// reading the directory of marker files may take.
 const (
 	markerMaxAge      = time.Hour
 	markerScanTimeout = time.Second

@@ -27,8 +27,8 @@ import (
 )
 
 // Node describes the hardware of this machine as planning needs it. It reads /proc and /sys; root is "/".
-// It includes only CPUs in this process's affinity mask and cpuset (rule PLACE-5), and only GPUs that variables
-// in environ, the helper's own environment, allow.
+// The result includes only CPUs in this process's affinity mask and cpuset (rule PLACE-5), and only GPUs that
+// variables in environ, the helper's own environment, allow.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -165,7 +165,7 @@ func statusLine(root fs.FS, name string) (string, error) {
 
 // Identity returns a text that is equal for two helpers if and only if their ranks share one machine (rule
 // HOST-8). That means one boot of one kernel, the same PID namespace, the same System V objects and the
-// same /dev/shm. Containers that differ in one of these must not count as one node, because shared memory
+// same /dev/shm. Containers that differ in one of these must not be treated as one node, because shared memory
 // between them would not work.
 func Identity(root fs.FS) string {
 	parts := []string{ReadLine(root, "proc/sys/kernel/random/boot_id")}

@@ -110,8 +110,8 @@ func WithDefaultPath(environ []string) []string {
 	return append(slices.Clip(environ), "PATH="+job.DefaultPath)
 }
 
-// WithExistingDirs returns an environment's settings without directories that do not exist on this node (rule ENV-5).
-// It calls log for each such directory.
+// WithExistingDirs returns env without the variables in DirVars whose directory does not exist on this node (rule
+// ENV-5). It calls log for each variable that it drops.
 func WithExistingDirs(env job.Env, log func(text string)) job.Env {
 	env.DirVars = slices.DeleteFunc(slices.Clone(env.DirVars), func(assignment string) bool {
 		name, dir, _ := strings.Cut(assignment, "=")

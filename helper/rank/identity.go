@@ -116,7 +116,7 @@ func (id Identity) pinningVars() []string {
 }
 
 // slotMask returns slots as a hexadecimal mask, such as "0x0003". count is the number of slots of the node. The mask
-// has four digits for each 16 slots or part thereof.
+// has four digits for each 16 slots, rounded up.
 func slotMask(slots []int, count int) string {
 	count = max(count, slots[len(slots)-1]+1)
 	digits := bytes.Repeat([]byte{'0'}, (count+15)/16*4)
@@ -165,8 +165,8 @@ func (id Identity) rankEnv(app []string) []string {
 	return env
 }
 
-// gpuEnv returns the environment in app. If the user has requested GPUs, it replaces all GPU variables with
-// those that select the rank's GPUs. Package cli does not let the user set such variables.
+// gpuEnv returns a copy of app, an environment. If the user has requested GPUs, the copy has only the GPU
+// variables that select the rank's GPUs. Package cli does not let the user set such variables.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)

@@ -13,10 +13,10 @@ import (
 	"remshell/limits"
 )
 
-// SoftLimits are mpiexec's soft resource limits, which ranks get as well (rule ENV-8). The helper sets those
-// limits that do not disturb it for itself, so that ranks inherit them. Other limits are set only while a rank
-// is being forked, so that they apply from the rank's first instruction. Hard limits are always those of the
-// node.
+// SoftLimits are mpiexec's soft resource limits, which ranks get as well (rule ENV-8). The helper sets for
+// itself those limits that do not disturb it, so that ranks inherit them. Other limits are set only while a
+// rank is being forked, so that they apply from the rank's first instruction. Hard limits are always those of
+// the node.
 type SoftLimits []job.SoftLimit
 
 // isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. This is so for the

@@ -14,8 +14,8 @@ import (
 /*
 A PeakWatcher records the peak memory of ranks that use less than the helper.
 
-The largest resident set that wait4(2) reports for a rank is at least the helper's. Memory that a child shares with the
-helper until its exec counts as the child's (setmax_mm_hiwater_rss in the kernel's exec). A smaller peak can only be
+The largest resident set that wait4(2) reports for a rank is at least the helper's. The kernel adds memory that a child
+shares with the helper until its exec to the child's peak (setmax_mm_hiwater_rss in exec). A smaller peak can only be
 read in /proc while the rank runs. So, if usage is sampled, small ranks are read soon after their start and then less
 and less often:
 

@@ -36,7 +36,7 @@ type Dir struct {
 // sockets below the directory, and the path of a socket has at most 108 bytes.
 const maxDirPath = 60
 
-// NewDir returns a Dir with a newly chosen path. The path is in the TMPDIR of an environment, or elsewhere if that is
+// NewDir returns a Dir with a newly chosen path. The path is below the TMPDIR of environ, or elsewhere if TMPDIR is
 // full or not writable. NewDir does not create the directory.
 func NewDir(environ []string) *Dir {
 	var random [6]byte

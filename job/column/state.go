@@ -15,8 +15,8 @@ const (
 	Idle             // no rank is running (TRUST-16)
 )
 
-// minIdleAge is the minimum age at which a claim without ranks counts as idle. The ranks of a younger claim may not
-// have started yet.
+// minIdleAge is the minimum age at which a claim without ranks is treated as idle. The ranks of a younger claim may
+// not have started yet.
 const minIdleAge = 10 * time.Second
 
 // readState returns the state of a claim's ranks. If a claim gives a reason why it is idle, readState accepts

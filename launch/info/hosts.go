@@ -46,8 +46,8 @@ func (g *HostPolicy) SetCandidates(req *job.Request) {
 	}
 }
 
-// confineToHosts restricts the ranks of a command to the hosts in list. Each host must be a candidate, or
-// allowed by the policy g.
+// confineToHosts restricts the ranks of a command to the hosts in list. Each host must be one of the job's
+// candidate hosts, or be allowed by g.
 func (v *infoValues) confineToHosts(req *job.Request, list string, g *HostPolicy) error {
 	if g.FindHosts == nil {
 		return errors.New("spawn requests of this job cannot choose hosts")

@@ -15,9 +15,9 @@ import (
 )
 
 // A HelperDialer starts helpers on a set of hosts. Each result contains a stream, which is the stdin and stdout of
-// one helper. The helper sends first. If a stream has a method Why() string, it returns why the stream ended. In
-// mpiexec, cli.hostDialer implements HelperDialer, with one transport.Transport for this machine and one for all
-// others.
+// one helper. The helper sends the first message. If a stream has a method Why() string, it returns why the stream
+// ended. In mpiexec, cli.hostDialer implements HelperDialer, with one transport.Transport for this machine and one
+// for all others.
 type HelperDialer interface {
 	Dial(ctx context.Context, hosts []transport.Host) <-chan transport.Result
 }

@@ -107,7 +107,7 @@ func (l Listener) disconnect(n *Node, cause error) {
 // deliverPostponed starts a timer for messages that have exceeded their rate limit. After one second it
 // delivers each of these messages, unless a newer message has replaced it.
 func (l Listener) deliverPostponed(n *Node) {
-	if !n.validator.keepForLater() {
+	if !n.validator.mustStartTimer() {
 		return
 	}
 	time.AfterFunc(time.Second, func() {

@@ -58,8 +58,8 @@ func (p *StopTimes) Deadline(d time.Duration) Deadline {
 // mpiexec is currently being stopped, Time returns after the stop.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
-// Limit returns a deadline that passes after the duration limit, not counting stops of mpiexec. Its context then ends
-// with cause.
+// Limit returns a deadline that passes after the duration limit, not counting stops of mpiexec. When it passes, its
+// context ends with cause.
 func (p *StopTimes) Limit(ctx context.Context, limit time.Duration, cause error) *deadline.Deadline {
 	return deadline.New(ctx, limit, cause, p.Total)
 }

@@ -41,9 +41,9 @@ func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Me
 	return q.changeRate.allow(now, maxChangeRate, m), nil
 }
 
-// keepForLater reports whether the caller must start a timer for a postponed message. It returns true
+// mustStartTimer reports whether the caller must start a timer for a postponed message. It returns true
 // once for each postponed message that has no timer.
-func (q *queueState) keepForLater() bool {
+func (q *queueState) mustStartTimer() bool {
 	for _, p := range []*RateLimit{&q.positionRate, &q.changeRate} {
 		if p.postponed != nil && !p.timerRunning {
 			p.timerRunning = true

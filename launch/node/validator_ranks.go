@@ -353,8 +353,8 @@ func (v *Validator) checkDrained(m *wire.Drained) error {
 	return nil
 }
 
-// clearGroups marks all started groups as drained. Ranks that did not start because the job ended early
-// count as failed.
+// clearGroups marks all started groups as drained. Ranks that did not start because the job ended early are
+// recorded as failed.
 func (v *Validator) clearGroups() {
 	for _, p := range v.groups {
 		if p.phase < startSent {

@@ -153,11 +153,11 @@ func (v *Validator) noteEndSent(*wire.EndJob) {
 	}
 }
 
-// keepForLater calls queueState.keepForLater with the lock held.
-func (v *Validator) keepForLater() bool {
+// mustStartTimer calls queueState.mustStartTimer with the lock held.
+func (v *Validator) mustStartTimer() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.queue.keepForLater()
+	return v.queue.mustStartTimer()
 }
 
 // takePostponed calls queueState.takePostponed with the lock held.

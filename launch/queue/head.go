@@ -95,15 +95,15 @@ func (w headObserver) decide(o observation, now time.Time) (headObserver, headDe
 	}
 	w.looks++
 	w.pause, w.next = 0, now.Add(minLookInterval)
-	if w.looks >= minLooks && now.Sub(w.fitsSince) >= maxFitTime+w.setPatience() {
+	if w.looks >= minLooks && now.Sub(w.fitsSince) >= maxFitTime+w.nodeSetPatience() {
 		return w, overtakeUser
 	}
 	return w, keepWaiting
 }
 
-// setPatience returns how long the first request of the queue may wait for a better node set although its
+// nodeSetPatience returns how long the first request of the queue may wait for a better node set although its
 // ranks fit. The cluster file limits this time.
-func (w headObserver) setPatience() time.Duration {
+func (w headObserver) nodeSetPatience() time.Duration {
 	return min(time.Duration(w.head.MaxSetDelay)*time.Second, w.patience)
 }
 

@@ -14,7 +14,7 @@ import (
 A hostMove moves a waiting request to another queue host after its own was lost (survive.md SV-39). All
 requests that waited there enqueue at the new host at about the same time, in any order. So the new ticket
 numbers do not tell which request is ahead. But each request knows its elders: the requests that were
-ahead when it began to wait. Only elders count, at whichever queue host they are now (rule SV-37).
+ahead when it began to wait. Only elders come before it, at whichever queue host they are now (rule SV-37).
 
 	old position x 50 ms --> ticket on the next host --> elders there, and those that have not arrived
 	                                                        | each second

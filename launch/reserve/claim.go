@@ -18,7 +18,7 @@ import (
 type claimConflict struct{ node, reason string }
 
 // claimNodes sends Prepare to all nodes of a plan and waits until each has claimed the CPUs that the plan
-// assigns to the job there. If a node cannot, the other nodes release their claims.
+// assigns to the job there. If a node cannot claim them, the other nodes release their claims.
 func (r *reservation) claimNodes(ctx context.Context, p job.Plan) error {
 	r.setPlan(p)
 	r.ranksPerApp = RanksPerApp(p, len(r.req.Apps))
