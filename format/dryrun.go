@@ -34,9 +34,9 @@ var JobVariables = []string{
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",
 }
 
-// DryRun explains a plan (rule DIAG-1). It lists the candidate hosts, the rejected nodes with the reasons, the
-// order of nodes and its sort key, the CPUs of each rank, and the variables of the ranks. If there is no plan, it
-// says why.
+// DryRun explains a plan (rule DIAG-1). It lists the candidate hosts, the rejected nodes with reasons, and the
+// order of nodes with its sort key. It also lists each rank's CPUs and the variables of the ranks. If there is no
+// plan, it says why.
 func DryRun(v JobView) string {
 	var s paragraphs
 	for _, w := range v.Warnings {

@@ -67,8 +67,8 @@ func (t *textTable) addRow(cells ...string) {
 	t.rows = append(t.rows, cells)
 }
 
-// dropEmptyColumns removes columns whose cells are empty in all rows except the first row, which contains the column
-// names. It removes only the columns in names.
+// dropEmptyColumns removes those columns in names whose cells are all empty. The first row contains the column names
+// and is ignored.
 func (t *textTable) dropEmptyColumns(names []string) {
 	for _, name := range names {
 		i := slices.Index(t.rows[0], name)

@@ -387,7 +387,8 @@ func (j *liveJob) launcherText() string {
 }
 
 // idleText returns a note about a job's claims, or "". The note says that the job is suspended or waits for its
-// slice, that its claims are idle (rule TRUST-16) and why (survive.md SV-2), or which standby nodes the job has.
+// slice. Otherwise it says that the claims are idle, and why if known (rules TRUST-16, SV-2), or which standby
+// nodes the job has.
 func (j *liveJob) idleText() string {
 	switch {
 	case j.Gang != nil && j.Gang.Waits:

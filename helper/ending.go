@@ -107,9 +107,9 @@ func (s *Session) awaitPipesClosed(round int) {
 	}()
 }
 
-// reportDrained reports to mpiexec that no process and no output of the job is left on this node. Before
-// that, it releases the claim, so that the next job finds the CPUs free, or keeps the claim for the next
-// attempt (one run of all ranks). It delays the report while a group is being prepared, because mpiexec may
+// reportDrained reports to mpiexec that no process and no output of the job is left on this node. Before that,
+// it releases the claim, so that the next job finds the CPUs free. If another attempt (one run of all ranks)
+// may follow, it keeps the claim. It delays the report while a group is being prepared, because mpiexec may
 // start that group.
 func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}

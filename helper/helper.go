@@ -88,8 +88,8 @@ func (sys System) deathSignal() syscall.Signal {
 
 // ranksLeadSessions reports whether each rank leads a session. With sched_autogroup, the kernel shares a CPU
 // first among sessions. All ranks in one session would together get only as much CPU time as one busy process
-// of another session. The result is false under batch systems that find a job's processes by their session;
-// there, a rank leads a session only if it has a terminal.
+// of another session. The result is false under batch systems that find a job's processes by their session.
+// There, a rank leads a session only if it has a terminal.
 func (sys System) ranksLeadSessions() bool {
 	return sys.Terminal || sys.sessionBatchSystem() == nil
 }

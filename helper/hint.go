@@ -93,8 +93,8 @@ func rlimitsOf(pid int) rankLimits {
 // exceeded describes the limit that a process was killed for exceeding. It returns "" if there was no such limit.
 //
 // The kernel sends SIGXCPU at the soft limit on CPU time, and raises that limit by a second each time. If the hard
-// limit equals the soft limit, as ulimit sets them, the kernel sends SIGKILL at once. As the kernel counts clock ticks
-// for this, the usage of the process may be up to half a second below the limit on a busy machine.
+// limit equals the soft limit, as ulimit sets them, the kernel sends SIGKILL at once. The kernel counts clock ticks
+// for this. So on a busy machine, the usage of the process may be up to half a second below the limit.
 func (l rankLimits) exceeded(exit job.Exit) string {
 	cpu := func(seconds uint64) string {
 		return fmt.Sprintf("the CPU time of the rank is limited to %d s (ulimit -t)", seconds)

@@ -240,8 +240,8 @@ func (s *Session) WatchLink(silence time.Duration) {
 // Flush waits until all sent messages are written.
 func (s *Session) Flush() { s.conn.Flush() }
 
-// Post makes the session's goroutine call do after the events that are already queued. If the session ends first, do
-// is never called. Any goroutine may call Post.
+// Post makes the session's goroutine call the function do after the events that are already queued. If the session
+// ends first, do is never called. Any goroutine may call Post.
 func (s *Session) Post(do func()) { s.PostEvent(postedEvent(do)) }
 
 // Done returns a channel that is closed when the session is over.

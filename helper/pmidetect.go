@@ -142,9 +142,8 @@ func (s *Session) builtForLibrary(r *Rank) (library string) {
 	return v.Library
 }
 
-// checkSpawnedLibrary returns an error for a spawned program that cannot communicate with the rank that
-// spawns it, because the two were built with different MPI libraries (rule PMIX-43). Otherwise it returns
-// nil.
+// checkSpawnedLibrary returns an error if a spawned program and the rank that spawns it were built with
+// different MPI libraries (rule PMIX-43). Such programs cannot communicate. Otherwise it returns nil.
 func checkSpawnedLibrary(g *Group, r *Rank, v pmidetect.Verdict) *rank.Error {
 	m := g.Prepare.Group
 	parent := ""

@@ -92,9 +92,8 @@ func (s *Session) closeUnwantedPMIx(leaving *Group) {
 	s.closePMIx()
 }
 
-// closePMIx closes the PMIx server and then removes its files. It does so on another goroutine, because
-// clients may wait for replies that only the session's goroutine can give, and there may be many files.
-// reportDrained waits until it has finished.
+// closePMIx closes the PMIx server and then removes its files. It does so on another goroutine, because clients
+// may wait for replies that only the session's goroutine can give. reportDrained waits until it has finished.
 func (s *Session) closePMIx() {
 	if service := s.pmix; service != nil {
 		s.pmixClosing.Go(func() { service.close(s.log) })

@@ -82,8 +82,8 @@ func (s *outputStream) RankExited() {
 	}
 }
 
-// close closes the helper's end of the stream. If the stream is a terminal, it first waits until the rank has
-// ended, because closing a terminal sends SIGHUP to the rank that leads the terminal's session.
+// close closes the helper's end of the stream. If the stream is a terminal, close first waits until the rank
+// has ended: closing a terminal sends SIGHUP to the leader of its session, the rank.
 func (s *outputStream) close() {
 	if s.reaped != nil {
 		<-s.reaped

@@ -84,9 +84,9 @@ func excludedHosts(entries []Entry) map[string]bool {
 // A joinedHost is one host whose entries Join is merging.
 type joinedHost struct {
 	Entry
-	firstEntry  Entry
+	firstEntry    Entry
 	maxSlotsEntry optionalEntry // the entry that gave max_slots, if not the first
-	entryCount      int
+	entryCount    int
 }
 
 // An optionalEntry is an entry, or nil if there is no entry.

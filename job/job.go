@@ -139,8 +139,8 @@ type SourcePosition struct {
 	Source           string // text of the whole line
 }
 
-// A Queue says where a job waits. It names the host that keeps the queue, and the ledger (directory of claims) in
-// which jobs that use the same nodes find each other's claims (placement.md 6).
+// A Queue says where a job waits. It names the host that keeps the queue. It also names the ledger (directory of
+// claims) in which jobs on the same nodes find each other's claims (placement.md 6).
 type Queue struct {
 	Host             *NodeDef  // the host that keeps the queue; nil: the candidate with the lowest ID
 	StandbyHosts     []NodeDef // keep the queue if Host cannot be reached, tried in this order

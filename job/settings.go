@@ -33,9 +33,8 @@ type Allow struct {
 	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
 }
 
-// A SliceSetting is the length of the time slices in which gangs (jobs that share CPUs) run on a node, if
-// root has set it at run time (mpijob gang). The zero value means that the node's cluster file determines the
-// length.
+// A SliceSetting is the length of the time slices in which gangs (jobs that share CPUs) run on a node. Root
+// sets it at run time (mpijob gang). The zero value means that the node's cluster file determines the length.
 type SliceSetting struct {
 	Length time.Duration // 0: not set
 	From   time.Time     // from when on it holds, in whole seconds

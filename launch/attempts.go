@@ -305,9 +305,9 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 const lostNodesReportDelay = 3 * time.Second
 
 // waitForLostNodes waits until no process of the last attempt (one run of all ranks) can still run on
-// lostNodes, because two attempts of one job must not write the same files (rule SV-3). It returns as soon as
-// helpers have ended all processes there. If these nodes cannot be reached, it returns when their helpers
-// have had enough time to end the ranks. cutOff is the time at which the nodes were lost.
+// lostNodes. Two attempts of one job must not write the same files (rule SV-3). It returns as soon as helpers
+// have ended all processes there. If these nodes cannot be reached, it returns when their helpers have had
+// enough time to end the ranks. cutOff is the time at which the nodes were lost.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, cutOff time.Time) error {
 	if len(lostNodes) == 0 {
 		return nil

@@ -303,9 +303,8 @@ func (j *Job) rankStarted(n *Node, m *wire.Started) []supervise.Event {
 	return events
 }
 
-// rankMapOf returns the map of a group: the node of each of its ranks. If the node that has sent the request
-// has no rank of the group, rankMapOf records the node, so that sendGroupEnded can report the group's end to
-// it.
+// rankMapOf returns the map of a group: the node of each of its ranks. If node n, which sent the request, has
+// no rank of the group, rankMapOf records n, so that sendGroupEnded informs n of the group's end.
 func (j *Job) rankMapOf(n *Node, m *wire.RankMapRequest) *wire.RankMap {
 	answer := &wire.RankMap{ID: m.ID, Group: m.Group}
 	g := j.GroupNamed(m.Group)

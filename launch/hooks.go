@@ -43,8 +43,8 @@ func Features() (names []string) {
 	return names
 }
 
-// Hooks are the points of a job at which features take part. At each point, the goroutine of Run calls the functions
-// that were added for it, one after the other in the order in which they were added.
+// Hooks are the points of a job at which features take part. At each point, the goroutine of Run calls the point's
+// functions one after the other, in the order in which they were added.
 type Hooks struct {
 	// GroupStarts: the nodes of a group are prepared, and its ranks are about to be started.
 	GroupStarts Hook[func(*Group)]

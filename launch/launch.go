@@ -99,9 +99,9 @@ func (e Env) PrintFailure(lines ...string) {
 	}
 }
 
-// Run runs a job to its end. If it returns an error, no ranks are running: either no rank was started, or the
-// last attempt (one run of all ranks) has ended and no other could be started. Failures of earlier attempts
-// are already reported.
+// Run runs a job to its end. If it returns an error, no ranks are running. Either no rank was started, or the
+// last attempt (one run of all ranks) has ended and no other could be started. Failures of earlier attempts are
+// already reported.
 func Run(ctx context.Context, req job.Request, env Env) (job.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -16,8 +16,8 @@ type waitingRank struct {
 }
 
 // noteWaitingRank records that a rank waits in a PMI barrier or PMIx fence for all ranks of its group. If some ranks
-// use PMI and others PMIx, neither the barrier nor the fence can ever complete, and noteWaitingRank returns an event
-// that says so (rule PMIX-4).
+// use PMI and others PMIx, neither the barrier nor the fence can ever complete. noteWaitingRank then returns an
+// event that says so (rule PMIX-4).
 func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	g, _ := j.GroupOf(m.Rank)
 	by := m.Event - wire.PMIWaits

@@ -1,9 +1,9 @@
 //go:build linux
 
 /*
-Package claims uses the node's ledger for one session. The ledger is a directory of files that contain the claims
-of jobs, their places in the queue, the decision lock (the lock by which jobs are planned one at a time), and
-requests to jobs. A goroutine of its own does one task after another, because a task may have to wait for a lock.
+Package claims uses the node's ledger for one session. The ledger is a directory of files: the claims of jobs,
+their places in the queue, and requests to jobs. It also contains the decision lock, by which jobs are planned
+one at a time. A goroutine of its own does one task after another, because a task may have to wait for a lock.
 When the session ends, the package releases everything.
 
 	session --HandleMessage, Claim, Release--> Worker --> package ledger

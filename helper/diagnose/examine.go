@@ -232,8 +232,8 @@ func loginLimits(ctx context.Context) []job.Rlimit {
 	return all
 }
 
-// openFilesLimit returns the limit on open files that applies to ranks. It asks a child process, because Go raises the
-// limit of its own process at the start and restores the original one only for child processes (package os, rlimit.go).
+// openFilesLimit returns the limit on open files that applies to ranks. It asks a child process. Go raises the limit of
+// its own process at the start, and restores the original one only for child processes (package os, rlimit.go).
 func openFilesLimit(ctx context.Context, ownLimit int64) int64 {
 	out, err := exec.CommandContext(ctx, "/bin/sh", "-c", "ulimit -Sn").Output()
 	if err != nil {

@@ -539,8 +539,7 @@ func (s *State) checkRanksGone() (do []any) {
 }
 
 // childEnded handles the end of a child process, and returns the actions for that. While ranks are being started, ends
-// of unknown children are kept in earlyEnds, because an unknown child may be a rank whose Forked event has not arrived
-// yet.
+// of unknown children are kept in earlyEnds: an unknown child may be a rank whose Forked event has not arrived yet.
 func (s *State) childEnded(e ChildEnded) []any {
 	i, is := s.byPID[e.PID]
 	switch {

@@ -10,8 +10,8 @@ import (
 )
 
 // A RootFS is an fs.FS of the files below a directory; "" stands for "/". It is faster than os.DirFS for hundreds of
-// small files in /proc and /sys: its ReadFile makes four system calls, while os.ReadFile makes ten, because os.ReadFile
-// registers files with Go's poller.
+// small files in /proc and /sys: its ReadFile makes four system calls. os.ReadFile makes ten, because it registers
+// files with Go's poller.
 type RootFS string
 
 var _ fs.ReadFileFS = RootFS("")

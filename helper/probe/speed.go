@@ -16,8 +16,8 @@ import (
 const maxMHz = 1_000_000
 
 // cpuSpeed returns the speed of the slowest CPU in MHz (PROCSPEED in which-hosts.md 2.1). It tries rules 2 to 6 of that
-// page in order, and returns the first speed that it finds; usedRule is the rule that gave it. Rule 1 is not tried,
-// because it is about the cluster file. If no rule gives a speed, it returns 0.
+// page in order, and returns the first speed that it finds. usedRule is the rule that gave the speed. Rule 1 is not
+// tried, because it is about the cluster file. If no rule gives a speed, it returns 0.
 func cpuSpeed(root fs.FS, cpus []int, info map[int]cpuInfoFields) (mhz int, usedRule job.SpeedQuality) {
 	for _, rule := range []struct {
 		quality job.SpeedQuality

@@ -92,8 +92,8 @@ func getAffinity() (unix.CPUSetDynamic, error) {
 }
 
 // setPolicy calls set_mempolicy(2). The last argument of the system call is one more than the number of bits.
-// unix.SetMemPolicyDynamic cannot be used, because it passes the number of bytes instead, so that the kernel
-// would ignore the higher NUMA nodes.
+// unix.SetMemPolicyDynamic cannot be used: it passes the number of bytes, so the kernel would ignore the higher
+// NUMA nodes.
 func setPolicy(p memPolicy) error {
 	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(p.mode),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p.nodes))), uintptr(len(p.nodes)*wordBits+1))

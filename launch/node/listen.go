@@ -33,9 +33,8 @@ type Listener struct {
 	Log           zerolog.Logger
 }
 
-// Listen reads a helper's messages until the connection ends, or until AttemptReady arrives, after which
-// messages belong to the next attempt (one run of all ranks). It blocks only when it reads from the
-// connection.
+// Listen reads a helper's messages until the connection ends or AttemptReady arrives. Later messages belong to
+// the next attempt (one run of all ranks). It blocks only when it reads from the connection.
 func (l Listener) Listen(n *Node) {
 	defer func() {
 		if why := recover(); why != nil {

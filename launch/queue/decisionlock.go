@@ -11,9 +11,9 @@ import (
 	"remshell/wire"
 )
 
-// ChooseHost chooses the queue host: the first host in the cluster file's list of queue hosts that was reached or,
-// if there is no list, the first node that was reached. All reached hosts of the list form one queue (rule SV-37),
-// so ChooseHost also records the others.
+// ChooseHost chooses the queue host. This is the first host in the cluster file's list of queue hosts that was
+// reached. If there is no list, it is the first node that was reached. All reached hosts of the list form one
+// queue (rule SV-37), so ChooseHost also records the others.
 func (q *Queue) ChooseHost() error {
 	queueHosts, old := q.req.Queue.QueueHosts(), q.host
 	if q.host, q.otherHosts = nil, nil; q.isBatchManaged() {

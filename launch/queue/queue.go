@@ -170,8 +170,8 @@ func (q *Queue) Standing(ahead int) (competing int, alone time.Duration) {
 }
 
 // DecidesOrder reports whether the queue decides when this request starts. It returns false if there is no
-// queue, if the request does not use the nodes that the first request in the queue needs, or if the request
-// bypasses the queue.
+// queue, or if the request bypasses the queue. It also returns false if the request leaves the nodes of the
+// queue's first request unused.
 func (q *Queue) DecidesOrder() bool { return q.host != nil && q.avoidedNodes == "" && !q.Bypass }
 
 // AvoidedNodes returns the host names of the nodes that this request leaves to the first request of the

@@ -24,7 +24,7 @@ releases the lock.
 	at the head     one to each node as well; any change there is worth another attempt
 
 No request overtakes another. A request that finds tickets in the queue is refused, or goes to the end of the
-queue. The exception is an mpiexec that a rank starts on the CPUs of its own job: it affects no other job, and the
+queue. The exception is an mpiexec that a rank starts on the CPUs of its own job. It affects no other job, and the
 requests in the queue may be waiting for that job.
 */
 type position struct {
