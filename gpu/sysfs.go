@@ -171,13 +171,13 @@ func fieldAfter(text, name string) string {
 	return ""
 }
 
-// minDeviceMemory is the minimum memory, in bytes, of a device that counts as a GPU for computing. GPUs for computing
-// have more memory than this. Firmware usually reserves only 512 MiB for the graphics of a processor.
+// minDeviceMemory is the minimum memory, in bytes, of a device that is treated as a GPU for computing. Firmware
+// usually reserves only 512 MiB for the graphics of a processor.
 const minDeviceMemory = 2 << 30
 
 // readAMD returns AMD's GPUs. As in ROCm, their indices are in the order of the kernel's KFD nodes, except nodes that
-// cannot be opened (libhsakmt, topology.c). This order may differ from the order of bus addresses. Without KFD no
-// program can use the GPUs, and readAMD orders them by bus address.
+// cannot be opened (libhsakmt, topology.c). Without KFD no program can use the GPUs, and readAMD orders them by bus
+// address.
 func (t sysfsTree) readAMD() (f Detection) {
 	devices := t.devicesOf("amdgpu")
 	if len(devices) == 0 {

@@ -136,7 +136,7 @@ func (s *Session) endGroup(g *Group) {
 }
 
 // retireRank forgets an ended rank once its pipes are closed. Until then, processes that the rank has left behind may
-// keep the pipes open. Ended ranks are forgotten because a job may spawn ranks for days.
+// keep the pipes open.
 func (s *Session) retireRank(r *Rank) {
 	delete(s.ranks, r.lifecycleIndex)
 	if s.byRank[r.Number] == r {

@@ -113,9 +113,8 @@ func (s *Session) sharesHelperSession(r *Rank) bool {
 }
 
 // shareGroupCPUs lets Open MPI ranks that share CPUs run on all CPUs of their group, unless the user asked for a
-// binding. Open MPI's own launcher does not bind such ranks either. A rank bound to one CPU has to wait for other
-// processes that run there, and all other ranks wait for that rank. Ranks of other libraries, or of an unknown one,
-// keep the CPUs that placement.md 7.2 gives them.
+// binding. A rank bound to one CPU has to wait for other processes that run there, and all other ranks wait for
+// that rank. Ranks of other libraries, or of an unknown one, keep the CPUs that placement.md 7.2 gives them.
 func (s *Session) shareGroupCPUs(g *Group) {
 	if !g.Prepare.Process.BindingUnspecified || g.pmix == nil || !g.pmix.Oversubscribed() {
 		return

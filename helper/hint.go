@@ -118,8 +118,8 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 
 // countDenials records how many processes of the job's control group the kernel has killed so far for lack of
 // memory, and how many forks it has denied. If running is true, it instead records the kills on the whole machine,
-// once. This takes 0.1 ms, so short jobs do not do it. countDenials sends the counts to the reaper, too, because a
-// killed helper cannot report why it was killed.
+// once. This takes 0.1 ms, so it is not done for short jobs. countDenials sends the counts to the reaper, too,
+// because a killed helper cannot report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

@@ -16,7 +16,7 @@ const (
 )
 
 // familyPrefixes maps prefixes of library names to families of MPI and PMIx libraries. It contains names that
-// exist in only one family. In library names, an ABI version follows the prefix.
+// exist in only one family.
 var familyPrefixes = []struct {
 	prefix string
 	family

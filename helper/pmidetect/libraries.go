@@ -153,7 +153,7 @@ func (s *librarySearch) recordLibrary(name, file string, o *object) {
 }
 
 // supportsPMI reports whether a library of MPICH's family supports PMI-1 or PMI-2. If it does, its file contains
-// "PMI_FD". A library that was built only for PMIx does not contain this word.
+// "PMI_FD".
 func (s *librarySearch) supportsPMI(file string) bool {
 	f, err := s.files.Open(file)
 	if err != nil {

@@ -111,9 +111,8 @@ func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, withheld int) {
 }
 
 // cpuType returns the type of the CPUs and how many features they have. It parses the alias by which the
-// kernel selects drivers: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not use
-// /proc/cpuinfo, because some kernels measure the speed of the CPUs when that file is opened, which takes 10
-// ms.
+// kernel selects drivers: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not read
+// /proc/cpuinfo, because opening that file takes 10 ms on some kernels.
 func cpuType(root fs.FS) string {
 	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")

@@ -10,8 +10,7 @@ import (
 )
 
 // cpuQuota returns how many CPUs the control group of this process, and the groups above it, may use at a
-// time. Containers and batch systems set such limits. It returns 0 if there is no limit. Fractions are
-// rounded down, but the result is at least 1.
+// time. It returns 0 if there is no limit. Fractions are rounded down, but the result is at least 1.
 func cpuQuota(root fs.FS) int {
 	least := 0.0
 	text, _ := fs.ReadFile(root, "proc/self/cgroup")

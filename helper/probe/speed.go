@@ -101,8 +101,7 @@ func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 }
 
 // parseDecimal parses a decimal number and multiplies it by 10^places. For example, "2.40" with 3 places gives 2400.
-// Further decimal places are ignored. The result is exact, unlike a floating-point result. It returns false if text is
-// not such a number.
+// Further decimal places are ignored. It returns false if text is not such a number.
 func parseDecimal(text string, places int) (int, bool) {
 	whole, part, _ := strings.Cut(text, ".")
 	if strings.Trim(whole+part, "0123456789") != "" || whole == "" || len(whole) > 9 {

@@ -14,8 +14,7 @@ import (
 const maxPlacesBytes = 64 << 10
 
 // withOpenMPPlaces returns env with the variables that bind OpenMP's threads to a rank's CPUs (aprun.md 3), unless the
-// user has set them. Ranks that are not bound do not get such variables. An mpiexec that is started inside the rank may
-// replace them, because its own ranks have other CPUs.
+// user has set them. Ranks that are not bound do not get such variables.
 func (id Identity) withOpenMPPlaces(env []string) []string {
 	text := id.ompPlaces()
 	if text == "" || len(text) > maxPlacesBytes {

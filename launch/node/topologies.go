@@ -15,8 +15,7 @@ type Topologies struct {
 	known []pin.Topology
 }
 
-// maxTopologies is how many different topologies are kept. It limits the time that a search takes. A cluster has as
-// many topologies as types of nodes.
+// maxTopologies is how many different topologies are kept. It limits the time that a search takes.
 const maxTopologies = 16
 
 // intern returns the kept topology that is equal to found. If there is none, it keeps and returns found.
