@@ -93,7 +93,7 @@ func TestUnknownKeywordOfSSH(t *testing.T) {
 	}
 	p.writeFile("config", "Host other\nPrt 3\n")
 	said, code := p.runMpiexec("--retries", "1", "-n", "1", "-host", "n1", "true")
-	if want := "config:2: Prt: there is no such keyword (did you mean Port?)\n  hint: correct it: ssh refuses that line, too"; code != 125 || !strings.Contains(said, want) {
+	if want := "config:2: Prt: there is no such keyword (did you mean Port?)\n  hint: correct the keyword; ssh refuses it, too"; code != 125 || !strings.Contains(said, want) {
 		t.Errorf("exit %d: %s, want %q", code, said, want)
 	}
 }

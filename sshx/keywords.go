@@ -85,7 +85,7 @@ func (set setting) misspelt() error {
 	if keyword == "" {
 		return nil
 	}
-	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct it: ssh refuses that line, too")
+	return set.fail("there is no such keyword (did you mean %s?)", keyword).withHint("correct the keyword; ssh refuses it, too")
 }
 
 // ignores reports whether IgnoreUnknown, in the lines read so far, names the keyword of a line.

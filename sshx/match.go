@@ -231,7 +231,7 @@ func (s *hostScope) criterionHolds(b *configBlock, c criterion) (bool, error) {
 	case "exec":
 		return s.exec(b, c.arg)
 	case "localnetwork", "command", "sessiontype", "version":
-		return false, b.fail("Match %s is not supported by the built-in client", c.name).withHint(useSSH)
+		return false, b.fail("Match %s is not supported by the built-in ssh", c.name).withHint(useSSH)
 	}
 	return false, b.fail("unknown criterion %q; known: all canonical final exec host originalhost user localuser tagged", c.name)
 }
@@ -252,7 +252,7 @@ func (s *hostScope) exec(b *configBlock, template string) (bool, error) {
 	}
 	ok, err := s.machine.Exec(s.ctx, command)
 	if err != nil {
-		return false, b.fail("Match exec: %q: %v", template, err).withHint("run it by hand: %s", command)
+		return false, b.fail("Match exec: %q: %v", template, err).withHint("run the command by hand: %s", command)
 	}
 	return ok, nil
 }

@@ -127,11 +127,11 @@ func (r *resolver) refuseUnsupported() {
 		r.unsupported(set, "the built-in ssh does not support this value")
 	}
 	if set, ok := r.first["pubkeyauthentication"]; ok && strings.EqualFold(r.firstWord("pubkeyauthentication"), "no") {
-		r.unsupported(set, "the built-in client logs in only with keys, and PubkeyAuthentication is no")
+		r.unsupported(set, "the built-in ssh logs in only with keys, and PubkeyAuthentication is no")
 	}
 	if set, ok := r.first["preferredauthentications"]; ok {
 		if methods := strings.Split(r.firstWord("preferredauthentications"), ","); !slices.Contains(methods, "publickey") {
-			r.unsupported(set, "the built-in client supports only publickey, which is not in the list")
+			r.unsupported(set, "the built-in ssh supports only publickey, which is not in the list")
 		}
 	}
 }
@@ -213,7 +213,7 @@ func (r *resolver) algorithmList(key string, defaults, extra []string) []string 
 	}
 	list := chooseAlgos(r.firstWord(key), defaults, slices.Concat(defaults, extra))
 	if len(list) == 0 {
-		r.unsupported(set, "the built-in client supports none of these; it supports %s", strings.Join(defaults, ","))
+		r.unsupported(set, "the built-in ssh supports none of these; it supports %s", strings.Join(defaults, ","))
 	}
 	return list
 }

@@ -157,10 +157,10 @@ Host fine
 		{"gss", ":6: PreferredAuthentications: ", "-launcher-exec ssh"},
 		{"nokey", ":8: PubkeyAuthentication: ", "-launcher-exec ssh"},
 		{"canon", ":10: CanonicalizeHostname: ", ""},
-		{"exec", `:11: Match exec: "signal": killed by signal KILL`, "run it by hand: signal"},
+		{"exec", `:11: Match exec: "signal": killed by signal KILL`, "run the command by hand: signal"},
 		{"net", ":13: Match localnetwork is not supported", "-launcher-exec ssh"},
 		{"port", `:16: Port: "http" is not a number from 1 to 65535`, ""},
-		{"kex", ":18: KexAlgorithms: the built-in client supports none of these", "-launcher-exec ssh"},
+		{"kex", ":18: KexAlgorithms: the built-in ssh supports none of these", "-launcher-exec ssh"},
 		{"odd", `:19: unknown criterion "moonphase"`, ""},
 		{"fine", "", ""},
 	}

@@ -136,7 +136,7 @@ func TestFreeIPAFails(t *testing.T) {
 
 	job.args = job.args[2:]
 	b.runOn(t, testbed.Head, "sh", "-c", "mount -t tmpfs field /etc/ssh/ssh_config.d; printf 'Match exec \"sleep 1000\"\n\tPort 22\n' >/etc/ssh/ssh_config.d/1.conf")
-	r = b.checkRefused(t, job, 125, `n[1-2]: config: /etc/ssh/ssh_config.d/1.conf:1: Match exec: "sleep 1000": the program did not end within 10 s`, "run it by hand: sleep 1000")
+	r = b.checkRefused(t, job, 125, `n[1-2]: config: /etc/ssh/ssh_config.d/1.conf:1: Match exec: "sleep 1000": the program did not end within 10 s`, "run the command by hand: sleep 1000")
 	t.Log(r.err)
 	b.runOn(t, testbed.Head, "chmod", "666", "/etc/ssh/ssh_config.d/1.conf")
 	r = b.checkRefused(t, job, 125, "n[1-2]: ", "/etc/ssh/ssh_config.d/1.conf: other users can write to it", "run: chmod go-w /etc/ssh/ssh_config.d/1.conf")
