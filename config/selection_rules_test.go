@@ -150,7 +150,7 @@ func TestBrokenFiles(t *testing.T) {
 			[]string{`f:3: procspeed: "fast" is not a positive number of MHz`, `f:4: memory: "-3" is not a positive number of MB, nor a string such as "64G"`, `f:5: networks: "a b" is not a valid label`,
 				`f:6: global: 3 is not yes or no`, `f:7: flavors: "xx" is not a flavor; allowed: ap, os, su`, `f:8: reserve: "all" is not a number of CPUs`,
 				`f:9: classes: the cluster file has no class "amd"; write [[class]] with name = "amd"`, `f:10: attributes.feature: this name is reserved for a built-in attribute; write features`,
-				`f:10: attributes.rack: "a b" is not a valid label; allowed: letters, digits, _ . + -`, `f:10: attributes.w: -1 is not from 0 to 8000000000`}},
+				`f:10: attributes.rack: "a b" is not a valid label; allowed: letters, digits, _ . + -`, `f:10: attributes.w: -1 is not between 0 and 8000000000`}},
 		{node + "attributes = { weight = 3 }\n[[node]]\nname = \"b\"\nattributes = { Weight = \"heavy\" }\n",
 			[]string{`f:3: attributes: WEIGHT is a number on a but a string on b; it must have one type everywhere`}},
 		{"[class.x]\n" + node + "[[affinity]]\nnodes = \"z\"\nfeature = \"gpu\"\nvalue = \"good\"\nclasses = [\"y\"]\n[[affinity]]\nvalue = \"none\"\n",

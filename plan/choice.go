@@ -119,7 +119,7 @@ func (p problem) mixedSpeedNotes(usable [][]bool) []job.Note {
 			origins = append(origins, string(quality)+" on "+hostlist.FoldBrief(of))
 		}
 	}
-	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("CPU speeds come from different sources and are hard to compare: %s; to set them: procspeed in the cluster file", strings.Join(origins, ", "))}}
+	return []job.Note{{Code: "speed-quality", Text: fmt.Sprintf("CPU speeds come from different sources and are hard to compare: %s; set procspeed in the cluster file", strings.Join(origins, ", "))}}
 }
 
 // waitHint is the first part of the hint for a job that could run later.

@@ -265,7 +265,7 @@ func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err err
 	each := nodeset.FromInt(1)
 	speed := policy.Attributes[nodeset.ProcSpeed].Number
 	if t = (job.Attributes{Speed: int(speed / each), SpeedQuality: n.Quality}); speed%each != 0 || !t.IsValidProbe() {
-		return t, fmt.Errorf("speed_quality: %q is not valid; it must be given, nominal, max or measured, and PROCSPEED a whole number", n.Quality)
+		return t, fmt.Errorf("speed_quality must be \"given\", \"nominal\", \"max\" or \"measured\", and PROCSPEED must be a whole number; speed_quality is %q", n.Quality)
 	}
 	if delete(policy.Attributes, nodeset.ProcSpeed); len(policy.Attributes) == 0 {
 		policy.Attributes = nil

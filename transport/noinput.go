@@ -109,7 +109,7 @@ func (s *ByStarter) silentError(host Host, c *dialBacks, p *localCommand) *Error
 	switch exit {
 	case silentCodes["machine"]:
 		goos, goarch := s.Self.targetSystem()
-		e.Kind, e.Why, e.Remedy = KindMachine, fmt.Sprintf("the node is another kind of machine, but this mpiexec is for %s %s", goos, goarch), "start the job from a host of the same kind"
+		e.Kind, e.Why, e.Remedy = KindMachine, fmt.Sprintf("the node cannot run this mpiexec, which is built for %s %s", goos, goarch), "start the job from a host of the same kind"
 	case silentCodes["told"]:
 		e.Why, e.Remedy = host.Helper+": there is no such file, it cannot be executed, or "+otherBuild, "correct the path, or remove it from the host file"
 	case silentCodes["never"]:

@@ -31,7 +31,7 @@ func NumberFault(text string) string {
 	if n, ok := ParseNumber(whole); ok && n < MaxNumber && len(decimals) > 6 {
 		return "has more than six decimals"
 	}
-	return "is not from 0 to " + MaxNumber.String()
+	return "is not between 0 and " + MaxNumber.String()
 }
 
 // maxDecimals is the maximum number of decimals of a Number in decimal notation. The smallest Number, 10^-6/1024,

@@ -69,7 +69,7 @@ func (e *elementReader) texts(n int64) []string {
 func (e *elementReader) infos() []Info {
 	n := e.size()
 	if n > MaxInfos {
-		e.fail(ErrBound, "it has %d options, but at most %d are allowed", n, MaxInfos)
+		e.fail(ErrBound, "%d options are too many; at most %d are allowed", n, MaxInfos)
 		return nil
 	}
 	all := make([]Info, e.checkCount(n, elementSizes[InfoType].bytes))

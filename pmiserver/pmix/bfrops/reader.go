@@ -128,7 +128,7 @@ func (r *Reader) Programs() []Program {
 func (r *Reader) Keys() []string {
 	n := r.Size()
 	if n > MaxInfos {
-		r.fail(ErrBound, "it has %d keys, but at most %d are allowed", n, MaxInfos)
+		r.fail(ErrBound, "%d keys are too many; at most %d are allowed", n, MaxInfos)
 	}
 	if r.err != nil {
 		return nil
