@@ -78,7 +78,7 @@ func translateApstat(args []string, table *option.JobTable) (words []string, hel
 			case l == 'A' && id != "":
 				return nil, "", &usererr.Error{Text: "-A is given twice, but apstat prints one job", Remedy: "run apstat once for each job"}
 			case word != "" && word != next:
-				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "run apstat once for each job"}
+				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "use only one of them"}
 			}
 			word, letter = next, l
 		}
