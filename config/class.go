@@ -118,7 +118,7 @@ func (r *reader) readClassKey(c *Class, table, key string, value any) {
 		}
 	case "users", "groups":
 		if c.name == "default" {
-			r.addFault(line, "the class \"default\" cannot have %s, because it applies to all jobs without a class; to restrict nodes, use %s of [[node]]", key, key)
+			r.addFault(line, "the class \"default\" cannot have %s, because it applies to all jobs without a class; to restrict nodes, use the key %s of [[node]]", key, key)
 			return
 		}
 		r.readClassMembers(c, key, line, value)

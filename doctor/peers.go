@@ -50,7 +50,7 @@ func unreachedFinding(c job.HostDiagnosis, probe job.PeerProbe, hosts []string) 
 				c.Diagnosis.Interface, c.Diagnosis.MTU, c.Diagnosis.Interface))
 	}
 	return newFinding(c, Failure, "no-route", fmt.Sprintf("cannot reach %s on a high port: %s", foldHosts(hosts), probe.Err),
-		"ranks connect to high ports: open ports 1024 to 65535 between the hosts in their firewalls (nft list ruleset), and check ip route")
+		"ranks connect to high ports: in the firewalls of these hosts, open ports 1024 to 65535 (nft list ruleset), and check their routes (ip route)")
 }
 
 // compareMTUs compares the MTUs of the network interfaces over which hosts communicate. It reports hosts whose MTU

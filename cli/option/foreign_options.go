@@ -29,7 +29,7 @@ var foreignOptions = []refusal{
 	{"tune", 1, "in Open MPI and Intel MPI, this option sets parameters of the MPI library; use -genv NAME VALUE instead", gradeError},
 	{"am", 1, "in Open MPI, this option names a file with parameters of the MPI library; use -genv NAME VALUE instead", gradeError},
 	{"prefix", 1, "in Open MPI, this option sets the path of its installation; mpiexec does not need that path; to find libraries, use -genv LD_LIBRARY_PATH PATH; to find the program, use -path", gradeUnneeded},
-	{"noprefix,enable-prefix", 0, "in Open MPI, this option controls the use of its installation path; mpiexec does not need that path", gradeUnneeded},
+	{"noprefix,enable-prefix", 0, "in Open MPI, this option turns the use of its installation path on or off; mpiexec does not need that path", gradeUnneeded},
 	{"c", 1, "in Open MPI, this option sets the number of ranks (use -n); in srun, it sets the number of CPUs of each task (use --tpp)", gradeError},
 	{"w", -1, "in srun and clush, this option lists hosts (use -host); in ParaStation, it makes the job wait in the queue (use --wait)", gradeError},
 	{"o", -1, "in srun, this option names the output file (use -outfile-pattern); in ParaStation, it lets jobs share CPUs (use --overbook); in ssh, it sets an ssh option (use --ssh-option)", gradeError},

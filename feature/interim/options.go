@@ -14,7 +14,7 @@ import (
 
 // Options are the command-line options of this feature: --report-every.
 type Options struct {
-	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"also write --report every TIME while the job runs"`
+	ReportEvery option.Seconds `name:"--report-every" after:"report" resume:"allowed" needs:"report" arg:"TIME" topic:"" help:"also write the report every TIME while the job runs"`
 }
 
 const texts = `
