@@ -294,7 +294,7 @@ func (j *liveJob) setExtent(c job.Claim) {
 
 // setGang records how the job takes turns on CPUs. A gang whose ranks are stopped is waiting for its time slice if
 // it must not run in the current slice. The same holds during the first slice after its start, and in the first
-// second of a slice, since the clocks of hosts differ. A suspended gang is never waiting.
+// second after it may run again, since the clocks of hosts differ. A suspended gang is never waiting.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return

@@ -148,8 +148,8 @@ func newHelperSignals() helperSignals {
 // ranks and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is the event that mpiexec has not ended the job within half of the grace period after
-// HelperSignaled. grace is that half.
+// endNotOrdered is the event that half of the grace period has passed since a signal asked this helper to end.
+// grace is that half.
 type endNotOrdered struct{ grace time.Duration }
 
 // handleOwnSignal handles a signal that the helper's own process has received. (Signals that mpiexec passes on
