@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"remshell/idset"
 	"remshell/job"
+	"remshell/text"
 )
 
 // This file places gangs: jobs that share CPUs with other gangs in turns (--gang). A gang has one party, a number, and
@@ -75,6 +77,62 @@ func (s *candidate) gangsOnCPU() map[int]int {
 		}
 	}
 	return count
+}
+
+// cpusFullOfGangs returns how many CPUs of the node cannot be used by a further gang, because other gangs have all of
+// their turns.
+func (s *candidate) cpusFullOfGangs() (full int) {
+	if s.Gang.Parties == 0 {
+		return 0
+	}
+	for _, cpu := range s.allCPUs() {
+		parties := make(map[int]bool)
+		for _, g := range s.GangCPUs {
+			if slices.Contains(g.CPUs, cpu) {
+				parties[g.Party] = true
+			}
+		}
+		if len(parties) >= s.Gang.Parties {
+			full++
+		}
+	}
+	return full
+}
+
+// describeFullGangs returns the end of a sentence about the CPUs that a further gang cannot use. It returns "" if there
+// are none.
+func (s *candidate) describeFullGangs() string {
+	which := "each"
+	switch full := s.cpusFullOfGangs(); {
+	case full == 0:
+		return ""
+	case s.SlotCount() == 1:
+		which = "it"
+	case full == 1:
+		which = "1 of them"
+	case full < s.SlotCount():
+		return fmt.Sprintf("; %d of them have the maximum of %s", full, text.Count(s.Gang.Parties, "gang"))
+	}
+	return fmt.Sprintf("; %s has the maximum of %s", which, text.Count(s.Gang.Parties, "gang"))
+}
+
+// adviseAboutGangs changes the hint of failed if nodes were rejected because their CPUs have the maximum number of
+// gangs.
+func (p problem) adviseAboutGangs(failed *Error, rejected []job.Note) *Error {
+	if failed == nil || failed.Code != CodeNoNodes || failed.textNamesRejected {
+		return failed
+	}
+	const maxNamed = 4 // hosts in the hint
+	var full []string
+	for _, r := range rejected {
+		if r.Code == "cpus-full" && slices.ContainsFunc(p.candidates, func(s candidate) bool { return s.Name == r.Node && s.cpusFullOfGangs() > 0 }) {
+			full = append(full, r.Node)
+		}
+	}
+	if len(full) > 0 {
+		failed.Remedy = "use other hosts, or end one of these gangs; to list them: mpiexec --ps " + strings.Join(full[:min(len(full), maxNamed)], " ")
+	}
+	return failed
 }
 
 // forParty returns the problem for a gang that runs in turn number party. In that problem, a CPU is also free if at

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,10 @@ func TestGangs(t *testing.T) {
 		{"the CPU with fewer gangs", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(2, 0)}, 1, nil, "2 [{j 0}] [1]"},
 		{"beside two", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(2, 0, 1)}, 1, nil, "1 [{j 0} {j 2}] [0]"},
 		{"beside three", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0), gang(2, 0, 1)}, 2, nil, "3 [{j 0} {j 1} {j 2}] [1][0]"},
-		{"no party is free", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0, 1), gang(2, 0, 1), gang(3, 0, 1)}, 1, nil, "all 2 CPUs are in use"},
+		{"no party is free", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0, 1), gang(2, 0, 1), gang(3, 0, 1)}, 1, nil, "all 2 CPUs are in use; each has the maximum of 4 gangs"},
+		{"no party is free on one CPU", []int{0, 1}, []job.GangCPUs{gang(0, 1), gang(1, 1), gang(2, 1), gang(3, 1)}, 1, nil, "all 2 CPUs are in use; 1 of them has the maximum of 4 gangs"},
+		{"no party is free, and one user has all CPUs", []int{0, 1}, []job.GangCPUs{gang(0, 0, 1), gang(1, 0, 1), gang(2, 0, 1), gang(3, 0, 1)}, 1, func(_ *job.Request, n *job.Node) { n.TopUser = "ann" },
+			"a: jobs of ann have used all 2 CPUs since 00:00:00; each has the maximum of 4 gangs"},
 		{"a job that is no gang", []int{0, 1}, []job.GangCPUs{gang(0, 0)}, 2, nil, "2 ranks do not fit"},
 		{"unbound ranks claim all CPUs", nil, nil, 1, func(r *job.Request, _ *job.Node) { r.NoPin = true }, "0 [] [0 1]"},
 		{"unbound ranks share all CPUs", []int{0}, []job.GangCPUs{gang(0, 0)}, 1, func(r *job.Request, _ *job.Node) { r.NoPin = true }, "2 [{j 0}] [0 1]"},
@@ -66,6 +70,21 @@ func TestGangs(t *testing.T) {
 		if got != test.want && (err == nil || !strings.Contains(got, test.want)) {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
+	}
+}
+
+// If the CPUs have the maximum number of gangs, the hint says what helps.
+func TestHintIfNoGangFits(t *testing.T) {
+	req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, Placement: job.Placement{Gang: true}}, cluster("a:1 b:1"))
+	for i := range snap.Nodes {
+		snap.Nodes[i].Gang = job.GangTerms{Parties: 2, Slice: 10 * time.Second}
+		snap.Nodes[i].Occupancy = job.Occupancy{Ranks: 2, BoundRanks: 2, BusyCPUs: []int{0}, GangCPUs: []job.GangCPUs{{GangJob: job.GangJob{Job: "j"}, CPUs: []int{0}}, {GangJob: job.GangJob{Job: "k", Party: 1}, CPUs: []int{0}}}}
+	}
+	_, err := Make(req, snap)
+	failed, _ := err.(*Error)
+	const hint = "use other hosts, or end one of these gangs; to list them: mpiexec --ps a b; or use --wait to wait for other jobs to end"
+	if failed == nil || failed.Hint() != hint || !slices.Equal(failed.Reasons(), []string{"a,b: the only CPU is in use; it has the maximum of 2 gangs"}) {
+		t.Errorf("%v, %q, hint %q", err, failed.Reasons(), failed.Hint())
 	}
 }
 

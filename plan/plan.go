@@ -52,7 +52,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	}
 	notes = append(notes, prob.mixedSpeedNotes(found.usable)...)
 	p := job.Plan{Job: req.Job, Sort: string(prob.sortMode), Exclusive: isExclusive(req), Rejected: found.rejected, Notes: notes}
-	failed = chooseRefusal(req, snap, prob.refuseClaimedHost(failed, found.rejected), func() bool { return !prob.withIdleNodes().mayFitWhenIdle() })
+	failed = chooseRefusal(req, snap, prob.adviseAboutGangs(prob.refuseClaimedHost(failed, found.rejected), found.rejected), func() bool { return !prob.withIdleNodes().mayFitWhenIdle() })
 	if failed != nil {
 		if !failed.textNamesRejected {
 			failed.Rejected = found.rejected

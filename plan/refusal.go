@@ -49,7 +49,7 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	s := &p.candidates[0]
 	user, since := s.TopUser, s.Since.Format(time.TimeOnly)
 	failed.textNamesRejected = true
-	failed.Text = fmt.Sprintf("%s: jobs of %s have used all %s since %s", s.Name, user, text.Count(s.SlotCount(), "CPU"), since)
+	failed.Text = fmt.Sprintf("%s: jobs of %s have used all %s since %s", s.Name, user, text.Count(s.SlotCount(), "CPU"), since) + s.describeFullGangs()
 	if s.Idle {
 		failed.Text += ", but no process of these jobs runs"
 	}

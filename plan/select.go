@@ -118,9 +118,9 @@ var probeChecks = []nodeCheck{
 		case 0:
 			return describeConfinement(s.Node, w.reservedCPUs)
 		case 1:
-			return "the only CPU is in use"
+			return "the only CPU is in use" + s.describeFullGangs()
 		}
-		return fmt.Sprintf("all %s are in use", text.Count(s.SlotCount(), "CPU"))
+		return fmt.Sprintf("all %s are in use", text.Count(s.SlotCount(), "CPU")) + s.describeFullGangs()
 	}},
 	{"tpp-fit", func(s *candidate, w *requirement) string {
 		if s.free >= w.threads || w.ignoreOtherJobs || w.localOnly && s.Slots == 0 && w.threads > s.SlotCount() {
