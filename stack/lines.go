@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,7 @@ type Location struct {
 	Function string
 	File     string // without folders
 	Line     int
+	Library  bool // File belongs to a compiler or a library of the system, such as a header of the C++ standard library
 }
 
 // Symbolize returns the locations of addresses of the file. The first location of an address is in the innermost
@@ -153,7 +155,7 @@ func (l *lineFinder) linesOf(lines *dwarf.LineReader, addresses []uint64) map[ui
 				if before.Address <= address && address < e.Address && before.Line > 0 && before.Line < 1<<31 {
 					place := Location{Line: before.Line}
 					if before.File != nil {
-						place.File = baseName(before.File.Name)
+						place.setFile(before.File.Name)
 					}
 					found[address] = place
 				}
@@ -178,7 +180,7 @@ func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, ad
 		all = append(all, place)
 		place = Location{}
 		if i, ok := e.Val(dwarf.AttrCallFile).(int64); ok && i >= 0 && int(i) < len(files) && files[i] != nil {
-			place.File = baseName(files[i].Name)
+			place.setFile(files[i].Name)
 		}
 		if line, ok := e.Val(dwarf.AttrCallLine).(int64); ok && line > 0 && line < 1<<31 {
 			place.Line = int(line)
@@ -246,9 +248,26 @@ func (l *lineFinder) nameOf(e *dwarf.Entry, depth int) string {
 	return ""
 }
 
-func baseName(file string) string {
-	if len(file) > maxNameBytes {
-		return ""
+// setFile sets the fields about the source file, whose path is file.
+func (p *Location) setFile(file string) {
+	if len(file) <= maxNameBytes {
+		p.File, p.Library = path.Base(file), isLibraryFile(file)
 	}
-	return path.Base(file)
+}
+
+// isLibraryFile reports whether a source file belongs to a compiler or a library of the system, and not to the program
+// of the user. It looks at the folders only: /usr/include/c++/12/bits/basic_string.h.
+func isLibraryFile(file string) bool {
+	file = path.Clean(file) // Clang: /usr/lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/vector
+	for _, folder := range []string{"/usr/include/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/local/include/", "/rustc/"} {
+		if strings.HasPrefix(file, folder) {
+			return true
+		}
+	}
+	for _, folder := range []string{"/include/c++/", "/lib/gcc/", "/lib64/gcc/", "/lib/clang/", "/libstdc++-v3/"} { // of a compiler in any folder
+		if strings.Contains(file, folder) {
+			return true
+		}
+	}
+	return false
 }

@@ -331,3 +331,28 @@ func FuzzImage(f *testing.F) {
 		m.Symbolize(wanted, time.Now().Add(time.Second))
 	})
 }
+
+// Headers and sources of compilers and libraries are told from files of the user by their folders.
+func TestLibraryFiles(t *testing.T) {
+	for file, want := range map[string]bool{
+		"/usr/include/c++/12/bits/basic_string.h":                                       true,
+		"/usr/lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/bits/stl_vector.h": true,
+		"/usr/lib/gcc/x86_64-linux-gnu/12/include/immintrin.h":                          true,
+		"/usr/lib/x86_64-linux-gnu/openmpi/include/openmpi/ompi/mpi/cxx/comm_inln.h":    true,
+		"/usr/local/include/Eigen/src/Core/Matrix.h":                                    true,
+		"/opt/gcc-13/include/c++/13/bits/stl_algo.h":                                    true,
+		"/opt/llvm/lib/clang/17/include/xmmintrin.h":                                    true,
+		"../../../../../src/libstdc++-v3/src/c++11/thread.cc":                           true,
+		"/rustc/90b35a623/library/core/src/iter/range.rs":                               true,
+		"/home/ann/solver/src/mesh.cc":                                                  false,
+		"/home/ann/solver/include/mesh.h":                                               false,
+		"/usr/src/solver/mesh.cc":                                                       false,
+		"/usr/include/../../home/ann/mesh.h":                                            false,
+		"mesh.cc":                                                                       false,
+		"":                                                                              false,
+	} {
+		if got := isLibraryFile(file); got != want {
+			t.Errorf("%s: %v, want %v", file, got, want)
+		}
+	}
+}

@@ -251,7 +251,10 @@ func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup 
 			locations = []stack.Location{{}}
 		}
 		for i, l := range locations { // the last one is the function itself, others are inlined
-			f := nativeFrame{StackFrame: job.StackFrame{Function: l.Function, File: l.File, Line: l.Line, Library: library}, interpreter: inPython}
+			f := nativeFrame{StackFrame: job.StackFrame{Function: l.Function, Library: library}, interpreter: inPython}
+			if !l.Library { // so the innermost line is one of the user's own code
+				f.File, f.Line = l.File, l.Line
+			}
 			f.evaluates = inPython && i == len(locations)-1 && (t.python.Evaluates(a.Address) || strings.HasPrefix(l.Function, "_PyEval_EvalFrameDefault"))
 			frames = append(frames, f)
 		}

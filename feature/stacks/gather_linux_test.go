@@ -108,18 +108,48 @@ func TestRankUnderStraceOrGDBIsNotBlamed(t *testing.T) {
 	}
 }
 
-// compileC compiles a program in C with debug information and returns its path. It skips the test if there is no compiler.
+const inCxx = `#include <cstdio>
+#include <numeric>
+#include <vector>
+namespace solver { volatile int sink; std::vector<int> mesh(1 << 20);
+__attribute__((noinline)) void relax() {
+	for (;;)
+		sink = std::accumulate(mesh.begin(), mesh.end(), sink);
+}
+}
+int main() { std::puts("ready"); std::fflush(stdout); solver::relax(); return 0; }
+`
+
+// If a rank is in an inlined function of a library, its place is the innermost line of the user's own code, and not a line of
+// the library's header.
+func TestPlaceIsInTheUsersOwnCode(t *testing.T) {
+	targets, got := []target{{0, startProgram(t, compileC(t, inCxx))}}, ""
+	for range 100 { // it may still return from puts
+		if got = tree.Format(gatherStacks(targets, time.Now().Add(10*time.Second)).report); strings.Contains(got, "relax") {
+			break
+		}
+	}
+	if !strings.Contains(got, "planted.cc:7 solver::relax") || strings.Contains(got, ".h:") {
+		t.Error(got)
+	}
+}
+
+// compileC compiles a program in C or C++ with debug information and returns its path. It skips the test if there is no compiler.
 func compileC(t *testing.T, source string) string {
 	t.Helper()
-	compiler, err := exec.LookPath("gcc")
-	if err != nil {
-		t.Skip("needs a C compiler")
+	name, suffix := "gcc", ".c"
+	if strings.Contains(source, "namespace") {
+		name, suffix = "g++", ".cc"
 	}
-	file, out := filepath.Join(t.TempDir(), "planted.c"), filepath.Join(t.TempDir(), "planted")
+	compiler, err := exec.LookPath(name)
+	if err != nil {
+		t.Skip("needs " + name)
+	}
+	file, out := filepath.Join(t.TempDir(), "planted"+suffix), filepath.Join(t.TempDir(), "planted")
 	if err := os.WriteFile(file, []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if text, err := exec.Command(compiler, "-g", "-O1", "-o", out, file).CombinedOutput(); err != nil {
+	if text, err := exec.Command(compiler, "-g", "-O2", "-o", out, file).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
 	return out

@@ -121,17 +121,27 @@ func placeText(g job.StackGroup) string {
 		if f.File == "" {
 			continue
 		}
-		place := fmt.Sprintf("%s:%d %s", f.File, f.Line, f.Function)
+		place := fmt.Sprintf("%s:%d %s", f.File, f.Line, shortenName(f.Function))
 		if i < last {
-			place += " -> " + g.Frames[min(i+1, last)].Function
+			place += " -> " + shortenName(g.Frames[i+1].Function)
 		}
 		return format.EscapeSentence(place)
 	}
 	var names []string
 	for _, f := range g.Frames[max(last-1, 0):] {
-		names = append(names, cmp.Or(f.Function, "?"))
+		names = append(names, cmp.Or(shortenName(f.Function), "?"))
 	}
 	return format.EscapeSentence(strings.Join(names, " -> "))
+}
+
+// shortenName returns the name of a function, cut off if it is too long for a line. A name in C++ may have hundreds of
+// bytes of template arguments.
+func shortenName(name string) string {
+	const most = 60
+	if len(name) <= most {
+		return name
+	}
+	return strings.ToValidUTF8(name[:most-3], "") + "..."
 }
 
 // stateText returns what the threads of a group do, and where.

@@ -221,6 +221,11 @@ other threads:
 	if !strings.HasPrefix(unknown, "  rank 0  ? -> ?  (running)\n") {
 		t.Error(unknown)
 	}
+	long := Format(job.StackReport{Groups: []job.StackGroup{{Ranks: []int{0}, State: job.StackRuns, Frames: []job.StackFrame{{Function: "solve", File: "a.cc", Line: 7},
+		{Function: "std::accumulate<" + strings.Repeat("é", 200) + ">"}}}}})
+	if first, _, _ := strings.Cut(long, "\n"); first != "  rank 0  a.cc:7 solve -> std::accumulate<"+strings.Repeat("é", 20)+"...  (running)" {
+		t.Error(first)
+	}
 	hostile := Format(job.StackReport{Groups: []job.StackGroup{{Ranks: []int{0}, State: job.StackRuns, Frames: []job.StackFrame{{Function: "\x1b[2J", File: "a\nb", Line: 1}}}}})
 	if strings.ContainsAny(hostile, "\x1b") || strings.Contains(hostile, "a\nb") {
 		t.Errorf("%q", hostile)
