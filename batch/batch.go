@@ -132,8 +132,8 @@ func JobName(system, job string) string {
 	return Title(system) + " job " + job
 }
 
-// ByProduct finds the batch system that has word among its Products, ignoring case. product is the product's name as
-// its makers spell it. If no system has this product, s is nil.
+// ByProduct returns the batch system whose Products contain word, ignoring case. product is the product's name as its
+// makers spell it. If no system has this product, s is nil.
 func ByProduct(word string) (s *System, product string) {
 	for _, s := range Systems {
 		for _, product := range s.Products {
@@ -145,8 +145,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns the titles of the systems whose jobs can have groups (--het-group). If conjunction is "and",
-// the result has the form "A's and B's".
+// GroupOwners returns the possessive titles of the systems whose jobs can have groups (--het-group), joined by
+// conjunction. Example: "Slurm's".
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {
@@ -244,8 +244,8 @@ func (h Holder) Has(name string) bool {
 	})
 }
 
-// Holds reports whether a batch system has a process of this name above the processes of its jobs, as Holder
-// describes.
+// Holds reports whether a Holder has a process of this name. All processes of a batch job are descendants of such a
+// process.
 func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }

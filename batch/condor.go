@@ -92,9 +92,9 @@ func condorRequest(w Inputs) int {
 	return min(asked["requestcpus"], maxCount)
 }
 
-// ad reads numeric attributes from a ClassAd, which is a description that HTCondor writes into a file for the job.
-// variable is the environment variable that contains the path of the file. If it is not set, ad reads the file called
-// name in the job's directory.
+// ad reads numeric attributes from a ClassAd file that HTCondor has written for the job. The environment variable
+// called variable contains the path of the file. If it is not set, ad reads the file called name in the job's scratch
+// directory.
 func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)

@@ -96,8 +96,8 @@ type resources struct {
 	} `json:"execution"`
 }
 
-// fluxResources parses R, Flux's description of a job's resources. Broker rank k runs on host k of the list, and each
-// core counts as one task.
+// fluxResources parses R, Flux's description of a job's resources. The broker with rank k runs on the host with index
+// k in R, and each core counts as one task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -78,8 +78,8 @@ func pbsLine(stderr string) string {
 // maxPBSConf is the maximum number of bytes that are read from /etc/pbs.conf.
 const maxPBSConf = 64 << 10
 
-// pbsFolders returns the directory of PBS's programs, as a list. It is a subdirectory of PBS_EXEC. This variable
-// comes from the environment or from a line NAME=VALUE in /etc/pbs.conf. If it is not set, pbsFolders returns nil.
+// pbsFolders returns a list with the directory of PBS's programs, which is a subdirectory of PBS_EXEC. PBS_EXEC is an
+// environment variable, or is set by a line NAME=VALUE in /etc/pbs.conf. If it is not set, pbsFolders returns nil.
 func pbsFolders(w Inputs) []string {
 	above := w.value("PBS_EXEC")
 	if above == "" && w.Open != nil {

@@ -135,8 +135,8 @@ func slurmHosts(w Inputs, options Options) (Allocation, error) {
 }
 
 // slurmGPUs sets the GPUs of the host on which Slurm has started mpiexec. Slurm does not report the GPUs of other
-// hosts. A variable lists the numbers that the driver gives to the GPUs. In a step, this variable has another name
-// than in the script of a job. If its value is not a list of numbers, slurmGPUs adds a warning and sets no GPUs.
+// hosts. The GPUs come from a variable that lists the driver's GPU numbers. If its value is not such a list,
+// slurmGPUs adds a warning and sets no GPUs.
 func (w Inputs) slurmGPUs(a *Allocation) {
 	variable := "SLURM_JOB_GPUS"
 	if a.Step != "" {
@@ -183,8 +183,8 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of the groups of a heterogeneous Slurm job that numbers lists, in the order of numbers.
-// If numbers is nil, it returns the hosts of all groups.
+// slurmGroups returns the hosts of the given groups of a heterogeneous Slurm job, in the given order. If numbers is
+// nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE is %d, but at most %d groups are allowed", groups, maxHosts)}

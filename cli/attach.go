@@ -33,8 +33,8 @@ func (c *invocation) useAttach(s request.Starter) {
 	c.logUntried(by, s.System)
 }
 
-// attach returns a variant of the helper binary self: with it, a node's shell joins the batch job before the shell
-// starts the helper. If a is nil, attach returns self.
+// attach returns a copy of self. When ssh starts this copy, the node's shell joins the batch job before it starts the
+// helper. If a is nil, attach returns self.
 func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
 		return self

@@ -34,13 +34,13 @@ type hostDialer struct {
 
 var _ node.HelperDialer = (*hostDialer)(nil)
 
-// batchLogins is the type of functions that return how to log in to the SSH server that a batch job has started on a
+// batchLogins is the type of functions that return the login for the SSH server that a batch job has started on a
 // host. Such a function returns false if there is no such server.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the transports for the hosts of a command line. A guard that is not nil means that this machine
-// is the only node. Then newDialer saves the time for preparing other transports. starter, if not nil, returns the
-// transport that uses the batch system's starter; its second argument contains other transports to fall back on.
+// newDialer chooses the transports for the hosts of a command line. If guard is not nil, this machine is the only
+// node, and newDialer prepares no transports to other hosts. starter, if not nil, returns the transport that uses the
+// batch system's starter; its second argument contains other transports to fall back on.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {

@@ -101,8 +101,8 @@ func (c *invocation) nextCommand(failed bool) string {
 }
 
 // nextCommandFor returns the command line that the report of --doctor suggests next. args are the current arguments.
-// If failed is true, the command line stays the same. Otherwise it loses --doctor, and gets --selftest if it names no
-// program.
+// If failed is true, the command line stays the same. Otherwise nextCommandFor removes --doctor, and adds --selftest
+// if no program is named.
 func nextCommandFor(args []string, line option.Line, failed bool) string {
 	if failed {
 		return quoteCommand("mpiexec", args)

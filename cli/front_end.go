@@ -34,8 +34,8 @@ func FrontEndArgs(args []string) []string {
 	return args[min(1, len(args)):]
 }
 
-// FrontEndEnv returns the environment for a command line. args[0] is the program's name. If that is
-// mpirun, it adds MPIEXEC_LENIENT=1, unless the variable is set.
+// FrontEndEnv returns the environment for a command line. If the program's name, args[0], is mpirun, it adds
+// MPIEXEC_LENIENT=1, unless environ sets that variable.
 func FrontEndEnv(args, environ []string) []string {
 	if len(args) == 0 || !slices.Contains([]string{"mpirun", "mpirun.remshell"}, filepath.Base(args[0])) {
 		return environ
@@ -55,8 +55,7 @@ func (s System) programName() string {
 	return "mpiexec"
 }
 
-// isMpijob reports whether the command line is one of mpijob, or of a program whose command line is
-// translated to mpijob's.
+// isMpijob reports whether the program is mpijob, or a program whose command line is translated to mpijob's.
 func (s System) isMpijob() bool { return s.frontEnd == "mpijob" || statusFrontEnds[s.frontEnd] != nil }
 
 // splitFrontEnd splits off a first argument "--NAME" that FrontEndArgs has added. It returns NAME and the

@@ -38,8 +38,8 @@ func messageKindOf(text string) messageKind {
 }
 
 /*
-render returns the message as it is printed. program is the name before it. Lines longer than width are
-folded at blanks; if width is 0, they are not. If colour is true, the first line is bold and in the colour
+render returns the message as it is printed. program is the name with which the message begins. Lines longer than
+width are folded at blanks; if width is 0, they are not. If colour is true, the first line is bold and in the colour
 of the message's kind.
 
 	mpiexec: 3 ranks do not fit: there are free slots

@@ -31,8 +31,7 @@ func planFromState(line option.Line, sys System) error {
 	return printPlan(line, sys, newInputs(sys).PlanFromState(line), nil)
 }
 
-// planOffline plans a job without connecting to other hosts (--no-probe). What it knows about them comes from files
-// and options.
+// planOffline plans a job without connecting to other hosts (--no-probe). It uses only the data in files and options.
 func (c *invocation) planOffline() error {
 	local := func() (p job.Probe, attrs job.Attributes, err error) {
 		if p, err = probeLocal(c.sys); err == nil && c.req.WantAttributes {

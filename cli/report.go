@@ -40,9 +40,9 @@ func (s messagePrinter) printError(err error) {
 	}
 }
 
-// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and the
-// first hint. It keeps line breaks only if the text quotes a line of a file. It escapes all others, because
-// a host may have put them into the text (rule TRUST-28).
+// errorMessage returns the message for an error: its text, the first list of reasons in its chain, and the first
+// hint. It escapes line breaks, because a host may have put them into the text (rule TRUST-28). If the text quotes a
+// line of a file, line breaks are kept.
 func errorMessage(err error) message {
 	m := message{messageKind: failureMessage, text: strings.TrimPrefix(err.Error(), "mpiexec: ")}
 	if showsSource(err) {

@@ -454,9 +454,8 @@ func connectTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ConnectTimeout.Duration(), 10*time.Second)
 }
 
-// shellTimeout returns how long each step on a host may take after the login. The steps are: its login
-// shell starts /bin/sh, its helper sends the first message, and the helper replies to each request before
-// the ranks start.
+// shellTimeout returns how long each step on a host may take after the login. The steps are: the login shell starts
+// /bin/sh, the helper sends the first message, and the helper replies to each request before the ranks start.
 func shellTimeout(j option.JobOptions) time.Duration {
 	return cmp.Or(j.ShellTimeout.Duration(), time.Minute)
 }

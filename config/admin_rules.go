@@ -120,7 +120,7 @@ func (r *AdminRules) forbidReason(uid int, groups []int) string {
 }
 
 // forbidSource returns the name of the file with the restriction. If the file has warnings, it returns the first
-// warning instead. Such a warning says that a name in the file is unknown, and that name may be meant for this user.
+// warning instead. Such a warning says that a name in the file is unknown. The name may be intended for this user.
 func (r *AdminRules) forbidSource() string {
 	if len(r.Warnings) == 0 {
 		return r.File
@@ -139,8 +139,8 @@ func (s RuleSet) SmallerMaxProcs(limit int) int {
 	return limit
 }
 
-// MaxProcsReason returns an explanation if no file allows a job with this number of ranks, even while no other job runs.
-// Otherwise it returns "".
+// MaxProcsReason returns an explanation if a file forbids a job with this number of ranks, even while no other job
+// runs. Otherwise it returns "".
 func (s RuleSet) MaxProcsReason(ranks int) string {
 	for _, r := range s {
 		if r.MaxProcs != nil && ranks > *r.MaxProcs {

@@ -67,7 +67,7 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 }
 
 // allowedText returns a text that lists the names of all values that a user may choose. If there is no value, it
-// returns the text write, which says how to define one.
+// returns the argument write, which says how to define one.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write
@@ -267,8 +267,8 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	}
 }
 
-// reservedAttributes maps each attribute that cannot be set under the key attributes to a hint. The hint names the key
-// to write instead, or says that mpiexec detects the attribute by a probe.
+// reservedAttributes maps each attribute that cannot be set in the table "attributes" to a hint. The hint names the
+// key to write instead, or says that mpiexec detects the attribute by a probe.
 var reservedAttributes = map[string]string{
 	nodeset.Feature: "write features", nodeset.ProcSpeed: "write procspeed", nodeset.Memory: "write memory", nodeset.Network: "write networks",
 	nodeset.Class: "write classes", nodeset.Arch: "mpiexec detects this attribute on the hosts", nodeset.CPUModel: "mpiexec detects this attribute on the hosts", nodeset.NetSpeed: "mpiexec detects this attribute on the hosts",

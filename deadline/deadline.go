@@ -47,9 +47,10 @@ type Deadline struct {
 	paused int
 }
 
-// New returns a Deadline and begins the first step. The Deadline's context ends when parent ends. It also ends when the
-// step has taken longer than limit, and context.Cause then returns cause. stopped returns the total time for which this
-// process was stopped (^Z). That time does not count. If stopped is nil, the process is assumed never to be stopped.
+// New returns a Deadline and begins the first step. The Deadline's context ends when parent ends. It also ends when
+// the step has taken longer than limit, and context.Cause then returns cause. stopped returns the total time for
+// which this process was stopped (^Z). That time is not counted. If stopped is nil, the process is assumed never to
+// be stopped.
 func New(parent context.Context, limit time.Duration, cause error, stopped func() time.Duration) *Deadline {
 	if stopped == nil {
 		stopped = func() time.Duration { return 0 }

@@ -166,7 +166,7 @@ func (r Report) WorstLevel() Severity {
 }
 
 // ExitCode returns the exit code of --doctor. It returns 0 if there is no problem, 1 if there are warnings but no
-// failures, and failure if there are failures.
+// failures, and the argument failure if there are failures.
 func (r Report) ExitCode(failure int) int {
 	switch r.WorstLevel() {
 	case Failure:

@@ -59,7 +59,7 @@ func (r Report) Text(width int) string {
 }
 
 // hostsText returns the hosts of a finding as a folded list, or "the job" or "this machine" if the finding is about
-// that.
+// one of these.
 func (f Finding) hostsText() string {
 	if f.aboutJob {
 		return "the job"

@@ -51,8 +51,8 @@ func Binding(spec string, depth int) (string, error) {
 }
 
 // Masks returns the CPU masks in list, a value of -cc. Each mask is sorted. Several sets, separated by ":", are one
-// mask each; a single set is divided into masks of depth CPUs. The rank with number i on its node uses mask i modulo
-// the number of masks. An empty mask means that the rank is not bound.
+// mask each; a single set is divided into masks. depth is the number of CPUs in each of these masks. The rank with
+// number i on its node uses mask i modulo the number of masks. An empty mask means that the rank is not bound.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {

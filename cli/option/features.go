@@ -58,8 +58,8 @@ func (t *Table) addFeatureOptions() {
 	}
 }
 
-// addFeatureOption adds option o of a feature to the table. waiting contains the options that are still missing
-// there. If o must follow one of them, addFeatureOption adds that one first.
+// addFeatureOption adds option o of a feature to the table. waiting contains the options that have not been added
+// yet. If o must follow one of them, addFeatureOption adds that one first.
 func (t *Table) addFeatureOption(o *Option, waiting map[string]*Option) {
 	delete(waiting, o.Name)
 	for name := range strings.FieldsSeq(o.field.Tag.Get("after")) {

@@ -211,7 +211,7 @@ func ownVariable(o *Option) string {
 	return ""
 }
 
-// spellings returns the other names of the option. plain are names with the same meaning. preset are names
+// spellings returns the other names of the option. plain contains names with the same meaning. preset contains names
 // that also set or change the value.
 func (o *Option) spellings() (plain []string, preset []Spelling) {
 	for _, s := range o.OtherSpellings {

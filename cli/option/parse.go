@@ -42,13 +42,13 @@ type AppContext struct {
 	given []GivenOption
 }
 
-// Origin returns the occurrence of a job option that takes effect. name is the option's main spelling without dashes,
-// such as "timeout". Origin returns false if the option was not given.
+// Origin returns the effective occurrence of a job option. name is the option's main spelling without dashes, such as
+// "timeout". Origin returns false if the option was not given.
 func (l Line) Origin(name string) (GivenOption, bool) { return originOf(l.given, name) }
 
-// Origin returns the occurrence of an option that takes effect for the app context. name is the option's main spelling
-// without dashes, such as "n". Origin returns false if the option was not given. If the option is inherited, its
-// AppNumber is the number of the app context from which it comes.
+// Origin returns the effective occurrence of an option in the app context. name is the option's main spelling without
+// dashes, such as "n". Origin returns false if the option was not given. If the option is inherited, its AppNumber is
+// the number of the app context from which it comes.
 func (s AppContext) Origin(name string) (GivenOption, bool) { return originOf(s.given, name) }
 
 func originOf(options []GivenOption, name string) (GivenOption, bool) {
@@ -352,9 +352,9 @@ func noProgramError(appCount int, file string) *usererr.Error {
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }
 
-// inheritOptions combines options of all levels (rules CLI-8, CLI-12 and CLI-13). It returns the options of the job,
-// and those of each app context. The options of an app context include options from the first app context, from global
-// forms such as -genv, and from the defaults in rest.
+// inheritOptions combines the options on the command line with the defaults in rest (rules CLI-8, CLI-12 and CLI-13).
+// It returns the options of the job, and those of each app context. The latter include options from the first app
+// context and from global forms such as -genv.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, appOptions [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {

@@ -29,8 +29,7 @@ type AccountingRecord struct {
 	*JobUsage
 }
 
-// AccountingLine returns the line for the accounting file. ran is false, and there is no line, if no rank was
-// started.
+// AccountingLine returns the line for the accounting file. If no rank was started, line is nil and ran is false.
 func (r Run) AccountingLine(req job.Request, class string) (line []byte, ran bool) {
 	if r.JobUsage == nil {
 		return nil, false

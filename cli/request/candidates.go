@@ -23,7 +23,7 @@ import (
 //	--nodes, PSI_*, none    nodes of the cluster file, or names; some of them may be down
 //	no cluster file either  this machine
 
-// addPlacement adds the candidates and the placement options to the request. named are the hosts that -host
+// addPlacement adds the candidate hosts and the placement options to the request. named contains the hosts that -host
 // and -hostfile name.
 func (w Inputs) addPlacement(req *job.Request, line option.Line, named []hostlist.Entry) ([]job.Note, error) {
 	in := w.psiInput(line, len(named) > 0)
@@ -187,8 +187,8 @@ func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork
 	def.Local = !noFork && def.User == "" && def.Port == 0 && w.Local.Matches(cmp.Or(def.Address, def.Host))
 }
 
-// nodesOfEntries returns the nodes of choice.Entries, and each node only once. The result entries contains, for each
-// host entry, the index of its node in nodes.
+// nodesOfEntries returns the nodes of choice.Entries without duplicates. The result entries contains, for each host
+// entry, the index of its node in nodes.
 func (w Inputs) nodesOfEntries(choice psi.Settings, j option.JobOptions) (nodes []job.NodeDef, entries []int) {
 	at := make(map[int]int)
 	for _, entry := range choice.Entries {

@@ -87,9 +87,9 @@ func mcaAssignments(prefix string, list []option.MCAParam) (assignments []string
 	return assignments
 }
 
-// importEnv returns the variables of environ that are passed on to ranks. If no list is given, these are all that are
-// not private or, if all is false, none. A private variable is passed on only if the list names it. An empty list
-// makes the environment minimal: it contains neither mpiexec's nor the node's variables (rule ENV-3).
+// importEnv returns the variables of environ that are passed on to ranks. Without a list, it returns all variables
+// that are not private or, if all is false, none. A private variable is passed on only if the list names it. With an
+// empty list, the environment is minimal: it contains neither mpiexec's nor the node's variables (rule ENV-3).
 func importEnv(environ []string, list option.EnvImport, all bool) (job.Env, error) {
 	if !list.Given && !all {
 		return job.Env{}, nil
@@ -139,7 +139,7 @@ func assignVars(env *job.Env, environ []string, optionName string, vars []option
 // addShareVariables adds variables that tell ranks about their CPUs (placement.md 7.6). If countGiven is true, the
 // user has set the number of CPUs, and addShareVariables adds variables with that number. If ranks may share CPUs, it
 // adds PSP_SCHED_YIELD, so that a rank that waits yields its CPU. It does not replace variables that the user or a
-// host entry sets. It may replace the assignment foreign, which comes from the batch system and not from the user.
+// host entry sets. But it may replace an assignment that equals foreign, because the batch system has set that one.
 func addShareVariables(req *job.Request, app *job.App, countGiven bool, foreign string) {
 	setDefault := func(name, value string) {
 		set := func(assignment string) bool {

@@ -189,8 +189,8 @@ func mergeEntry(e *hostlist.Entry, other hostlist.Entry) error {
 	return err
 }
 
-// candidateOf converts a host entry to a candidate. If noFork is true, this machine is reached like any other host, by
-// ssh.
+// candidateOf converts a host entry to a candidate host. If noFork is true, this machine is reached by ssh, like any
+// other host.
 func candidateOf(id int, e hostlist.Entry, local Localhost, noFork bool) job.NodeDef {
 	target := e.Host
 	if e.Address != "" {

@@ -12,8 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// setLayout sets the layout of a request (--map-by, --rank-by, --bind-to), and drops candidates that
-// options exclude.
+// setLayout sets the layout of a request (--map-by, --rank-by, --bind-to), and drops candidate hosts that options
+// exclude.
 func (w Inputs) setLayout(req *job.Request, line option.Line) error {
 	j := line.Job
 	req.Layout = pin.Layout{Map: j.MapBy, Rank: j.RankBy, Bind: j.BindTo, Mem: j.Memory}
@@ -94,8 +94,8 @@ func setCPUUnit(req *job.Request, line option.Line) {
 	}
 }
 
-// retainNodes drops the candidates for which retain is false, together with their host entries. It returns
-// the new index of each candidate that remains.
+// retainNodes drops the candidate hosts for which retain is false, together with their host entries. It returns the
+// new index of each candidate that remains.
 func retainNodes(req *job.Request, retain []bool) []int {
 	at := make([]int, len(req.Nodes))
 	var nodes []job.NodeDef

@@ -20,8 +20,8 @@ import (
 // options say, and probes this machine. A host without slots has an unknown size; the plan is printed only
 // if the size does not matter.
 
-// PlanOffline plans a request without connecting to hosts. It calls local to probe this machine, but only if this
-// machine is a candidate.
+// PlanOffline plans a request without connecting to hosts. If this machine is a candidate host, it calls local to
+// probe this machine.
 func PlanOffline(req job.Request, warnings []job.Note, local LocalProbe) simulate.Outcome {
 	return planWithGuesses(req, knownNodes(req, local), warnings)
 }
@@ -56,8 +56,9 @@ func sizeUnknownError(hosts []string) *plan.Error {
 	}
 }
 
-// planWithGuesses makes two plans, one in which hosts of unknown size are as small as possible, and one in
-// which they are as large as possible. If the plans differ, it returns an error.
+// planWithGuesses plans a job although the number of CPUs of some hosts is unknown. It makes two plans: one with a
+// single slot on each of these hosts, and one with enough slots for all ranks. If the plans differ, it returns an
+// error.
 func planWithGuesses(req job.Request, snap job.Snapshot, warnings []job.Note) simulate.Outcome {
 	warnings = slices.Concat(warnings, unprobedNotes(req), unknownAttributeNotes(req, snap))
 	hosts := candidatesOfUnknownSize(req, snap)
@@ -110,8 +111,8 @@ func neededFact(req job.Request, option string) string {
 	return "CPUs"
 }
 
-// candidatesThatMatter returns the candidates that were not probed although the plan depends on their CPUs or GPUs.
-// option is the option that makes the plan depend on them.
+// candidatesThatMatter returns the candidate hosts that were not probed although the plan depends on their hardware.
+// option is the option that makes the plan depend on it.
 func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) (option string, hosts []string) {
 	arch := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.Arch != "" })
 	gpus := slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.GPUs > 0 })
@@ -148,7 +149,7 @@ func candidatesThatMatter(req job.Request, snap job.Snapshot, unknown []string) 
 	return option, hosts
 }
 
-// candidatesOfUnknownSet returns the candidates whose node-set attribute is unknown, because the cluster file
+// candidatesOfUnknownSet returns the candidate hosts whose node-set attribute is unknown, because the cluster file
 // does not contain it and they were not probed.
 func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string) {
 	for _, n := range unprobedNodes(req, snap) {
@@ -159,8 +160,7 @@ func candidatesOfUnknownSet(req job.Request, snap job.Snapshot) (hosts []string)
 	return hosts
 }
 
-// unprobedNodes returns the usable candidates that were not probed, with the settings from files and
-// options.
+// unprobedNodes returns the usable candidate hosts that were not probed, with the settings from files and options.
 func unprobedNodes(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	seen := make(map[int]bool, len(snap.Nodes))
 	for i := range snap.Nodes {
@@ -175,9 +175,9 @@ func unprobedNodes(req job.Request, snap job.Snapshot) (nodes []job.Node) {
 	return nodes
 }
 
-// unknownAttributeNotes returns, for a job that requests node sets, a note about unknown attributes of
-// candidates (which-hosts.md 15). It groups candidates that lack the same attributes: "NETSPEED, NETWORK
-// of n[1-2]; MEMORY of n1".
+// unknownAttributeNotes returns, for a job that requests node sets, a note about unknown attributes of candidate
+// hosts (which-hosts.md 15). It groups hosts that lack the same attributes: "NETSPEED, NETWORK of n[1-2]; MEMORY of
+// n1".
 func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	if req.NodeSet.Policy == "" && !req.Balance {
 		return nil
@@ -226,8 +226,8 @@ func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string
 	return hosts
 }
 
-// withSlots returns copies of a request and a snapshot in which candidates of unknown size have the given
-// number of slots.
+// withSlots returns copies of a request and a snapshot in which candidate hosts with an unknown number of CPUs have
+// the given number of slots.
 func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
 	hosts := candidatesOfUnknownSize(req, snap)
 	req.Nodes = slices.Clone(req.Nodes)

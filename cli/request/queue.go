@@ -10,9 +10,9 @@ import (
 	"remshell/job"
 )
 
-// queueRequest returns where the job looks for claims of other jobs (records of the CPUs that they use) and
-// for their tickets (records of their places in the queue). If a candidate is a node of the cluster file, the
-// job uses the cluster's queue.
+// queueRequest returns where the job looks for claims of other jobs (records of the CPUs that they use) and for their
+// tickets (records of their places in the queue). If a candidate host is a node of the cluster file, the job uses the
+// cluster's queue.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
@@ -38,8 +38,8 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 // maxQueueHosts is the number of queue hosts if the cluster file names none.
 const maxQueueHosts = 3
 
-// queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate is returned as the
-// request describes it. It returns nil if no candidate is a node of the cluster.
+// queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate host is returned as
+// the request describes it. If no candidate host is a node of the cluster, queueHosts returns nil.
 func (w Inputs) queueHosts(req job.Request, j option.JobOptions) (hosts []job.NodeDef) {
 	index := w.nodesByName()
 	if !slices.ContainsFunc(req.Nodes, func(n job.NodeDef) bool { _, known := index[strings.ToLower(n.Host)]; return known }) {

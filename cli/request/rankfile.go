@@ -140,8 +140,8 @@ func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// applyTo sets the placement of each rank of a request, and drops candidates that get no ranks. list names the source
-// of the candidates, for errors.
+// applyTo sets the placement of each rank of a request, and drops candidate hosts that get no ranks. list names the
+// source of these hosts, for errors.
 func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	if p.option == "" {
 		return nil
@@ -196,8 +196,8 @@ func rankNoun(spans string) string {
 	return "rank " + spans
 }
 
-// fixedPlacements returns the placements of the first n ranks. list names the source of the candidates,
-// for errors.
+// fixedPlacements returns the placements of the first n ranks. list names the source of the candidate hosts, for
+// errors.
 func (p rankPlacement) fixedPlacements(req *job.Request, n int, list string) ([]job.FixedPlacement, error) {
 	find := newNodeFinder(req)
 	placements := make([]job.FixedPlacement, n)
@@ -277,8 +277,8 @@ func hostList(req *job.Request) []int {
 	return order
 }
 
-// findLineHost returns the index of the candidate that a line of a rank file names, or the reason why
-// there is none. list names the source of the candidates.
+// findLineHost returns the index of the candidate host that a line of a rank file names, or the reason why there is
+// none. list names the source of the candidate hosts.
 func (f nodeFinder) findLineHost(l hostlist.RankLine, list string) (i int, reason string) {
 	if l.Index >= 0 {
 		if i, reason = f.findIndex(l.Index); reason != "" {

@@ -10,9 +10,9 @@ import (
 	"remshell/job"
 )
 
-// SpawnHostFinder returns a function that creates candidates from the hosts that a rank names in a spawn request, in
-// the syntax of -host. The hosts need not be in the cluster file. The function sets Local in a candidate that is this
-// machine, whatever its name and user are.
+// SpawnHostFinder returns a function that parses the hosts that a rank names in a spawn request, in the syntax of
+// -host. The hosts need not be in the cluster file. The function sets Local for this machine, whatever name or user
+// the rank has given for it.
 func (w Inputs) SpawnHostFinder(j option.JobOptions) func(list string) ([]job.NodeDef, error) {
 	return func(list string) ([]job.NodeDef, error) {
 		entries, err := hostlist.Parse("info key host", list)

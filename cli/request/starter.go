@@ -101,9 +101,9 @@ func (s Starter) Use(req *job.Request) {
 	}
 }
 
-// These are times at the end of a batch job (rule RM-62). If the job's grace period is longer than defaultKillGrace,
-// mpiexec asks the batch system for the time between its SIGTERM and SIGKILL. mpiexec needs the last killMargin of that
-// time for its report.
+// These are the times that LimitGrace uses (rule RM-62). If a job's grace period is longer than defaultKillGrace,
+// mpiexec asks the batch system for the time between its SIGTERM and SIGKILL. mpiexec needs the last killMargin of
+// that time for its report.
 const (
 	defaultKillGrace = 25 * time.Second
 	killMargin       = 3 * time.Second

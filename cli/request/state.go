@@ -79,7 +79,7 @@ func (w Inputs) hostsOfState(fixed rankPlacement, s option.AppContext, in psi.In
 	return named, fixed.option, nil
 }
 
-// restrictToNamed makes the hosts of -host and -hostfile the only candidates, in the given order and with the
+// restrictToNamed makes the hosts of -host and -hostfile the only candidate hosts, in the given order and with the
 // given slots. If one node is named twice, under two names, the slots are added up (rule HOST-8).
 func restrictToNamed(req *job.Request, named []hostlist.Entry, source string) error {
 	index := make(map[string]int)

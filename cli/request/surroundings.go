@@ -8,10 +8,9 @@ import (
 	"remshell/job"
 )
 
-// addSurroundings adds the nodes of the cluster that the host list does not name, if they matter (which-hosts.md 10,
-// 11). For a job on nodes with consecutive IDs, all nodes of the cluster matter. They also matter if a region has a
-// gate of width auto, because the width then depends on the CPUs of all nodes. Added nodes have no host entry. All
-// nodes then get the IDs of the cluster file, so that their order does not depend on how they were named.
+// addSurroundings adds the nodes of the cluster that the host list does not name, if the choice of hosts depends on
+// them (which-hosts.md 10, 11). This is so if the job needs nodes with consecutive IDs, or if the width of a region's
+// gate is automatic. Added nodes have no host entry. All nodes then get their IDs in the cluster file.
 func (w Inputs) addSurroundings(req *job.Request) {
 	if w.Cluster == nil || req.FixedPlacements != nil || req.Contiguous == "" && !slices.ContainsFunc(req.Regions, func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth

@@ -266,8 +266,8 @@ type Resumption struct {
 	MaybeAlive []string // nodes on which ranks of the last attempt may still run
 }
 
-// Resume returns the data for resuming the job now. If an attempt was still running when the file was
-// written, it counts as lost.
+// Resume returns the data for resuming the job now. If an attempt was still running when the file was written, Resume
+// treats it as lost.
 func (j Job) Resume(now time.Time) Resumption {
 	s := Resumption{Request: *j.Request}
 	for _, a := range j.History {

@@ -17,20 +17,20 @@ func init() { launch.Register(launch.Feature{Name: "gang", Attach: attach}) }
 
 // A jobTurns combines the reports of the nodes about turns during one attempt (one run of all ranks).
 type jobTurns struct {
-	job     *launch.Job
-	reports map[int]*Competition // by Node.Key
-	sent    []int                // parties that the nodes were told
-	told    string               // the last message to the user
-	tellAt  time.Time            // when the user is told; zero: there is nothing new
-	over    bool                 // the job is ending
+	job      *launch.Job
+	reports  map[int]*Competition // by Node.Key
+	sent     []int                // the parties that were last sent to the nodes
+	reported string               // the last message to the user
+	reportAt time.Time            // when to report to the user; zero: there is nothing new
+	over     bool                 // the job is ending
 
 	began time.Time // when the first ranks were started
 	ended time.Time // when nothing of the job ran any more; zero: it runs
 	held  bool      // its ranks are stopped on a node, in the turn of another job
 }
 
-// tellDelay is how long mpiexec waits for reports of other nodes before it reports a change to the user.
-const tellDelay = time.Second
+// reportDelay is how long mpiexec waits for reports of other nodes before it reports a change to the user.
+const reportDelay = time.Second
 
 func attach(j *launch.Job) {
 	if j.Plan.Gang == nil {
@@ -65,11 +65,11 @@ func attach(j *launch.Job) {
 			t.over = true
 			j.SendAll(&Competitors{Over: true})
 		}
-		if !t.tellAt.IsZero() && !now.Before(t.tellAt) {
-			t.tellAt = time.Time{}
-			t.tell()
+		if !t.reportAt.IsZero() && !now.Before(t.reportAt) {
+			t.reportAt = time.Time{}
+			t.reportSharing()
 		}
-		return t.tellAt
+		return t.reportAt
 	})
 }
 
@@ -92,8 +92,8 @@ func (t *jobTurns) update() {
 			t.job.Release(job.HoldGang)
 		}
 	}
-	if t.tellAt.IsZero() {
-		t.tellAt = time.Now().Add(tellDelay)
+	if t.reportAt.IsZero() {
+		t.reportAt = time.Now().Add(reportDelay)
 	}
 }
 
@@ -109,9 +109,9 @@ func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 	return &u
 }
 
-// tell tells the user with how many jobs this job shares CPUs. It prints the first report as a message, and
-// later changes only with -v.
-func (t *jobTurns) tell() {
+// reportSharing reports to the user with how many jobs this job shares CPUs. It prints the first report as a message,
+// and later changes only with -v.
+func (t *jobTurns) reportSharing() {
 	var jobs []job.ID
 	var nodes []string
 	var slice time.Duration
@@ -124,16 +124,16 @@ func (t *jobTurns) tell() {
 	line := "gang: the job shares its CPUs with no other job"
 	if n := len(slices.Compact(jobs)); n > 0 {
 		line = fmt.Sprintf("gang: sharing CPUs of %s with %s, in turns of %v", hostlist.FoldBrief(nodes), text.Count(n, "other job"), slice)
-	} else if t.told == "" {
+	} else if t.reported == "" {
 		return
 	}
-	if line == t.told || t.over {
+	if line == t.reported || t.over {
 		return
 	}
-	if t.told == "" {
+	if t.reported == "" {
 		t.job.Env.Report(line)
 	} else {
 		t.job.Env.Log.Info().Msg(line)
 	}
-	t.told = line
+	t.reported = line
 }

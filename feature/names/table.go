@@ -53,8 +53,8 @@ func (a *table) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event 
 	return nil
 }
 
-// reply carries out a node's request about a name and returns the reply to it. waiting contains the nodes that must be
-// told that the name is published.
+// reply carries out a node's request about a name and returns the reply to it. waiting contains the nodes to notify
+// that the name is published.
 func (a *table) reply(n *launch.Node, m *NameRequest) (answer *NameReply, waiting map[*launch.Node]bool) {
 	answer = &NameReply{ID: m.ID}
 	var err error

@@ -199,8 +199,9 @@ func removeLeftFolders(roots []string, killed job.ID) {
 	}
 }
 
-// removeLeftFolder removes the record with this name, and the folder that it describes. It does nothing while a process
-// locks the record. For a record of the job killed, it waits up to lockTimeout for the lock.
+// removeLeftFolder removes the record with this name, and the folder that it describes. It does nothing while a
+// process locks the record. killed is the ID of a job whose helper was killed. If the record belongs to this job,
+// removeLeftFolder waits up to lockTimeout for the lock.
 func removeLeftFolder(records *os.Root, name string, killed job.ID) {
 	record, err := records.OpenFile(name, os.O_RDWR|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -110,9 +110,9 @@ func removeTree(parent int, name string, id identity) error {
 	}
 }
 
-// enter opens the directory name, an entry of the open directory above, to empty it. If the directory belongs to the
-// current user but does not permit access, enter first changes its mode. It returns an error if the directory is on a
-// device other than dev, or is a mount point. stat contains the attributes of the directory.
+// enter opens a directory to empty it. name is its name in the open directory with the descriptor above. If the
+// directory belongs to the current user but does not permit access, enter first changes its mode. It returns an error
+// if the directory is on a device other than dev, or is a mount point. stat contains the attributes of the directory.
 func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err error) {
 	path, err := unix.Openat(above, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

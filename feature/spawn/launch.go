@@ -16,9 +16,9 @@ ranks form a new group. mpiexec plans them, claims CPUs and supervises them, as 
 All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent
 rank gets an error. The parent rank continues, as the MPI standard requires.
 
-mpiexec searches for nodes for one spawn at a time (launch.Job.StartSearch). Each search has a reservation of its own,
-which knows the job's nodes and gets their replies from supervision. A search does not take the decision lock, by which
-waiting jobs are planned one at a time: a running job would otherwise wait for other jobs. Claims are exclusive even
+mpiexec searches for nodes for one spawn at a time (launch.Job.StartSearch). Each search has its own reservation, to
+which supervision passes the replies of the job's nodes. A search does not take the decision lock, which lets only one
+waiting job be planned at a time, because a running job must not wait for other jobs. Claims are exclusive even
 without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.

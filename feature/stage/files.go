@@ -21,7 +21,7 @@ import (
 )
 
 // A fileSet contains the files that a job stages (sends to the nodes). The files stay open, so that mpiexec sends the
-// files that it has checked, even if other files get their names.
+// files that it has checked, even if they are replaced meanwhile.
 type fileSet struct {
 	staged   []job.StagedFile
 	contents []Content

@@ -40,9 +40,9 @@ const (
 	maxStateBytes  = 2 << 10 // an honest helper needs less per rank
 )
 
-// Collect returns the states of a job's ranks on this machine. The claims, which record what jobs use here, determine
-// to which helpers to connect and which ranks to accept. Collect ignores claims of other jobs. If no helper replies, it
-// reads the states from /proc, without the PMI state.
+// Collect returns the states of a job's ranks on this machine. The claims, which record the CPUs and ranks of jobs
+// here, determine to which helpers to connect and which ranks to accept. Collect ignores claims of other jobs. If no
+// helper replies, it reads the states from /proc, without the PMI state.
 func Collect(key job.Key, claims []job.Claim) []job.RankState {
 	if !isPlainID(key.Job) {
 		return nil
