@@ -194,8 +194,8 @@ func find(match func(*System) bool) *System {
 	return nil
 }
 
-// RankVariables returns the environment variables by which batch systems tell a process its rank. A trailing * in a
-// pattern matches any text.
+// RankVariables returns patterns for the names of the environment variables by which batch systems tell a process its
+// rank. A trailing * in a pattern matches any text.
 func RankVariables() (patterns []string) {
 	for _, s := range Systems {
 		patterns = append(patterns, s.OfRank...)

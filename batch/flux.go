@@ -12,7 +12,7 @@ import (
 	"remshell/usererr"
 )
 
-// flux describes Flux. A Flux program queries the broker for the hosts of the job (rm-integration.md 2.5).
+// flux describes Flux. mpiexec runs the program flux to get the hosts of the job (rm-integration.md 2.5).
 //
 // The Flux broker on each host other than this one starts a helper there. This follows Flux's manuals; nobody has tried
 // it yet:
@@ -20,9 +20,9 @@ import (
 //	mpiexec --- flux exec ...... flux-broker --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                 here: below the broker or the shell of the script
 //
-// Brokers obey only the owner of their Flux instance. So this starter works in scripts of flux batch and shells of
-// flux alloc, which have an instance of their own. When the instance ends, it ends the processes that it has
-// started.
+// Brokers obey only the owner of their Flux instance. So the starter flux exec works in scripts of flux batch and in
+// shells of flux alloc, which have an instance of their own. When the instance ends, it ends the processes that it
+// has started.
 var flux = System{
 	Name: "flux", Title: "Flux", Within: "start mpiexec in a job script (flux batch), or in an interactive job (flux alloc)", Untried: true,
 

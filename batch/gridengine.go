@@ -21,13 +21,13 @@ import (
 //	 |  '================================================ TLS ======================================================='
 //	 '- helper --- ranks                               here: below the sge_shepherd of the script
 //
-// The helpers dial back to mpiexec (package dialback). If a helper cannot connect, it uses the streams of its qrsh,
-// which carries them unchanged. If qrsh receives more than 64 KiB before the first output of its shell, it hangs
-// forever and ignores SIGTERM. After that output, it passes any number of bytes in both directions. So mpiexec
-// sends only the delivery script before the first output (rule RM-36).
+// The helpers dial back to mpiexec (package dialback). If a helper cannot connect, it uses the streams of its qrsh.
+// qrsh passes all bytes of these streams unchanged. If qrsh receives more than 64 KiB before the first output of its
+// shell, it hangs forever and ignores SIGTERM. After that output, it passes any number of bytes in both directions.
+// So mpiexec sends only the delivery script before the first output (rule RM-36).
 //
-// Grid Engine does not announce that it ends a job. It kills all processes of the job by SIGKILL, including
-// mpiexec. It also ends a job if a task of the job was killed. In that case the killed task is the cause.
+// Grid Engine does not announce that it ends a job. It kills all processes of the job by SIGKILL, including mpiexec.
+// It also ends a job if a task of the job was killed. In that case the killed task is the cause of the job's end.
 var gridEngine = System{
 	Name: "sge", Title: "Grid Engine", Within: "start mpiexec in a job script (qsub -pe)",
 

@@ -100,8 +100,8 @@ func pbsFolders(w Inputs) []string {
 }
 
 // pbsHosts returns the hosts of PBS_NODEFILE. Under Torque, which sets PBS_NUM_PPN or PBS_NP, each line of the file
-// stands for a CPU. Under the other systems, each line stands for a process of a chunk, which may have several
-// CPUs.
+// stands for a CPU. Under OpenPBS and PBS Professional, each line stands for a process of a chunk, which may have
+// several CPUs.
 func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
 	l, err := w.file(a.Source, FormNodes)

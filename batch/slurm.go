@@ -270,8 +270,8 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	return a, nil
 }
 
-// srun returns the command line that starts a step on one host. It uses the options of Slurm 22.05, except options that
-// an older srun does not know (rules RM-30, RM-32).
+// srun returns the command line that starts a step on one host. The options are those of Slurm 22.05. An option that
+// this version of srun does not have is left out (rules RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }
@@ -288,16 +288,16 @@ func srunOnce(calls []Call) []string {
 	return c.step([]string{"-N", n, "-n", n, "--ntasks-per-node=1", "-w", strings.Join(names, ",")}, "--wait=0")
 }
 
-// step returns a command line of srun that starts a step. hostOptions select the hosts. number is "-u" for a step of
-// one task, and "--wait=0" for a step of several tasks. step adds the options that all steps need.
-func (c Call) step(hostOptions []string, number string) []string {
+// step returns a command line of srun that starts a step. hostOptions select the hosts. taskOption is "-u" for a step
+// of one task, and "--wait=0" for a step of several tasks. step adds the options that all steps need.
+func (c Call) step(hostOptions []string, taskOption string) []string {
 	if c.Part >= 0 {
 		hostOptions = append(hostOptions, "--het-group="+strconv.Itoa(c.Part))
 	}
 	if overlaps(c.Help) {
 		hostOptions = append(hostOptions, "--overlap")
 	}
-	return c.commandLine(append(hostOptions, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", number, "-J", "mpiexec")...)
+	return c.commandLine(append(hostOptions, "--mpi=none", "--cpu-bind=none", "--export=ALL", "--input=all", "--kill-on-bad-exit=0", "--mem=0", taskOption, "-J", "mpiexec")...)
 }
 
 // srunTaskLine returns srun's last message about a task on a host, such as "n2: task 1: Killed". It returns "" if
@@ -344,7 +344,7 @@ func srunLine(stderr string) string {
 	return lastOf(stderr, srunNoisePatterns, []string{"srun: ", "error: "})
 }
 
-// slurmState returns the state of a job as squeue reports it. A job that is completing counts as ended; squeue
+// slurmState returns the state of a job as squeue reports it. A job that is completing is treated as ended; squeue
 // shows such a job only with -t all.
 func slurmState(run Run, job string) State {
 	text, err := run("squeue", "-h", "-j", job, "-t", "all", "-o", "%T")

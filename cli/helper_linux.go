@@ -63,8 +63,8 @@ func startedByMpiexec(args []string) bool {
 const dialBackArgs = 4
 
 /*
-serveHelper runs as the process that args request, a helper or its parent, and returns the exit code. On another
-host it is called in one or two processes:
+serveHelper runs a helper or its parent, depending on args, and returns the exit code. On another host it is called in
+one or two processes:
 
 	--helper BUILD   if package reaper forked at program entry: this process is the helper and calls helper.Serve;
 	                 its parent, which waits for it, is the reaper
@@ -145,8 +145,8 @@ func selfTestRank() error {
 
 // dialBack connects to mpiexec as the helper of host. It reads the join token from its input (package dialback). If
 // it cannot connect, it writes the reason to its output, as the delivery script does. It returns nil without an error
-// if the helper must use its standard streams instead. The end of the input means that the starter's job step has
-// ended. The connection is closed byeTimeout later.
+// if the helper must use its standard streams instead. When the input ends, the starter's job step has ended, and
+// dialBack closes the connection byeTimeout later.
 func dialBack(s stdStreams, host, starterAddress string) (net.Conn, error) {
 	address, _ := netip.ParseAddr(starterAddress) // the zero value if there is none
 	token, err := dialback.ReadJoinToken(s.in)

@@ -28,9 +28,8 @@ type reportedError struct{ error }
 
 func (e reportedError) Unwrap() error { return e.error }
 
-// printError prints one message for each error that err joins. It prints nothing if err is nil, is a reportedError, or
-// means that the reader of standard output has closed it. It does not shorten lists of errors: the functions that build
-// such lists limit their length (rule CLI-10: ten).
+// printError prints one message for each error that err joins. It prints nothing if err is nil, is a reportedError,
+// or means that the reader of standard output has closed it.
 func (s messagePrinter) printError(err error) {
 	if _, known := err.(reportedError); known || err == nil || isReaderGone(err) {
 		return
@@ -141,8 +140,7 @@ func exitCode(code int, err error, errorCode int) int {
 }
 
 // parseOwnErrorCode returns the exit code of mpiexec's own failures. text is the value of MPIEXEC_ERROR_CODE. If it
-// is empty, the exit code is 125. By setting the variable, scripts can tell failures of mpiexec from failures of a
-// program.
+// is empty, the exit code is 125.
 func parseOwnErrorCode(text string) (int, error) {
 	if text == "" {
 		return job.ExitInternal, nil

@@ -375,11 +375,10 @@ func (c *invocation) printRemarks() {
 // call sched_yield in a loop delay every other process of their session. As a result, starting another job in the
 // same session takes from 100 ms to 28 s, instead of 20 ms.
 //
-// If mpiexec has a terminal, its ranks may share CPUs even if there are CPUs for all, because other jobs may use them.
-// In this case only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and jobs with
-// a single rank.
-// However, a single rank linked with Open MPI needs a helper process if it may spawn. detect returns how a program is
-// linked.
+// If mpiexec has a terminal, its ranks may share CPUs even if there are CPUs for all, because other jobs may use
+// them. In this case only two kinds of jobs need no helper process: jobs whose programs are linked with MPICH, and
+// jobs with a single rank. However, a single rank linked with Open MPI needs a helper process if it may spawn. detect
+// returns how a program is linked.
 func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(job.App) job.PMIOffer) bool {
 	ranks, pmix := 0, false
 	for _, app := range req.Apps {

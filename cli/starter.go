@@ -94,9 +94,8 @@ func (c *invocation) batchLogins() batchLogins {
 	}
 }
 
-// findStarterProgram returns the path of a starter. It looks in the batch system's own directory if that is known, and
-// otherwise in PATH. A program in PATH may be a slow script: Debian's script for Grid Engine runs a compiler at each
-// call.
+// findStarterProgram returns the path of a starter. It looks in the batch system's own directory if that is known,
+// and otherwise in PATH.
 func (c *invocation) findStarterProgram(s *batch.Starter) (path string, err error) {
 	var folders []string
 	if s.Folders != nil {

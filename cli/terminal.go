@@ -111,8 +111,8 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// useColor reports whether to print in colour (rule DIAG-8). NO_COLOR takes precedence over everything. A
-// dumb terminal gets colour only with --color always or CLICOLOR_FORCE.
+// useColor reports whether to print in colour (rule DIAG-8). NO_COLOR takes precedence over everything. With
+// TERM=dumb, colour is used only with --color always or CLICOLOR_FORCE.
 func useColor(mode string, getenv func(string) string, terminal bool) bool {
 	switch {
 	case mode == "never", getenv("NO_COLOR") != "":

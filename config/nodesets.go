@@ -121,8 +121,8 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 }
 
 // checkSetLevel adds errors for the node-set request and for its modifiers. It checks the request with only one
-// modifier at a time, so that an error is about that modifier. Only for priority does it check the request with the
-// tolerance, too.
+// modifier at a time, so that an error is about that modifier. But it checks the priority together with the
+// tolerance.
 func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class bool) {
 	resolve := func(l nodeset.Level) error {
 		l.ModifierSource = func(key string) string { return key }

@@ -156,7 +156,7 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 	return region
 }
 
-// takeSignature removes the key signature from the table and returns the flavors of a region in canonical order. It
+// takeSignature removes the key "signature" from the table and returns the flavors of a region in canonical order. It
 // returns "" if the region has no flavors.
 func (t *keyTable) takeSignature() string {
 	var flavors []string

@@ -19,9 +19,9 @@ After you add an option, run "go test ./cli/option -run TestReference -update" t
 tables (doc/guide) name options, too. Package cleanipc is a feature with all parts; bindings is a small one.
 
 The tests of a feature are in its folder. launch/launchtest runs jobs there, with real helpers and ranks.
-launch/node/nodetest checks when a helper may send its messages, and wire/wiretest checks a frame. The tests of this
-package check each registered message by its Example. TestScripts in the root of the repository runs scripts of
-commands (testdata/*.txtar).
+launch/node/nodetest checks when a helper may send its messages, and wire/wiretest checks how a message is encoded.
+The tests of this package check each registered message by its Example. TestScripts in the root of the repository runs
+scripts of commands (testdata/*.txtar).
 */
 package feature
 

@@ -242,8 +242,8 @@ func (s *segment) readLetter(word string) error {
 	return nil
 }
 
-// findLetter returns the table row of an option of aprun, and the value if it is in the same word. It returns
-// nil if aprun has no such option.
+// findLetter returns the table row of an option of aprun, and the option's value if word contains it. It returns nil
+// if aprun has no such option.
 func findLetter(word string) (r *letterRow, value string) {
 	name := strings.TrimPrefix(word, "-")
 	for i := range letterRows {

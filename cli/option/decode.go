@@ -47,8 +47,8 @@ func (t *Table) mapperFor(typ reflect.Type) kong.Mapper {
 	return t.mappers.ForType(typ)
 }
 
-// decode decodes a value of an option. The result has the type of the option's field. If the option can be
-// given several times, it has the type of one element.
+// decode decodes a value of an option. The result has the type of the option's field. If the option can be given
+// several times, the result has the type of one element of the field.
 func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 	if o.Words != nil {
 		if !o.allowsWord(text) {

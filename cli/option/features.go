@@ -17,7 +17,8 @@ var featureOptions []struct {
 }
 
 // Register adds the options of a feature to the table of mpiexec's options. The fields of Options declare them. texts
-// contains their long help texts, in the form of texts/options.txt. Register is called during program initialization.
+// contains their long help texts, in the format of texts/options.txt. Register is called during program
+// initialization.
 func Register[Options any](texts string) {
 	featureOptions = append(featureOptions, struct {
 		options reflect.Type

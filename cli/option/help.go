@@ -227,8 +227,8 @@ func (o *Option) spellings() (plain []string, preset []Spelling) {
 	return plain, preset
 }
 
-// settingText returns the text with which a user gives the option this value. For an option with a value, this is the
-// option followed by =VALUE. For a switch, it is the variable of the option followed by =VALUE.
+// settingText returns the text that gives the option this value. For an option with a value, this is the option
+// followed by =VALUE. For a switch, it is the variable of the option followed by =VALUE.
 func (o *Option) settingText(value string) string {
 	name := o.Dashed
 	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {

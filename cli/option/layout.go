@@ -176,7 +176,7 @@ func (s *layoutMerger) mergeWidth() {
 
 // checkGPUOptions reports an error if the command line sets the GPUs of ranks by --gpus-per-proc and also by a
 // variable in an option such as -genv, because only one of them would have an effect. Variables in mpiexec's own
-// environment cause no error: they limit all ranks, or are meant for another host.
+// environment cause no error.
 func (s *layoutMerger) checkGPUOptions() {
 	for _, app := range s.line.Apps {
 		option, given := app.Origin("gpus-per-proc")

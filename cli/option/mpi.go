@@ -41,8 +41,8 @@ func (s *Soft) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// softMembers returns the positive numbers that "a", "a:b" or "a:b:c" denotes. "a:b:c" means a, a+c, ... up to b. c may
-// be negative (MPI-4.1, 11.8.2).
+// softMembers returns the positive numbers in triplet, which is "a", "a:b" or "a:b:c". "a:b:c" means a, a+c, ... up
+// to b. c may be negative (MPI-4.1, 11.8.2).
 func softMembers(triplet string) ([]int, error) {
 	parts := strings.Split(triplet, ":")
 	numbers := make([]int, len(parts))

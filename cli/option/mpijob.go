@@ -131,7 +131,7 @@ func queryOf(options []GivenOption) (q JobQuery) {
 }
 
 // Command returns a command about jobs that the user can type. For example, Command("end") usually begins with
-// "mpiexec --end". If the current command line is one of mpijob, it begins with "mpijob end".
+// "mpiexec --end". If the current command line is a command line of mpijob, it begins with "mpijob end".
 func (l Line) Command(name string, args ...string) string {
 	command := "mpijob " + name
 	if row := findRow(l.table.jobCommands(), func(c jobCommand) bool { return c.command == name }); row != nil && !l.ofMpijob {

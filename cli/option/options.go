@@ -91,7 +91,7 @@ type AppOptions struct {
 }
 
 // InheritedOptions contains the options that an app context inherits from the first app context, unless it sets them
-// itself (scope F).
+// itself.
 type InheritedOptions struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts to use: n1,n2:4,user@node[01-16]"`
 	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"read hosts from FILE; - is standard input"`

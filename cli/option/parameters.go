@@ -105,9 +105,9 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter translates an --mca option of Open MPI. It returns other options, and parameters of the MPI
-// library, unchanged. It replaces a parameter of the launcher by mpiexec's option with the same meaning; ok is false
-// if mpiexec has no such option. note is a warning, or empty.
+// translateParameter translates an --mca option that sets a parameter of Open MPI's launcher to mpiexec's option with
+// the same meaning. ok is false if mpiexec has no such option. All other options are returned unchanged. note is a
+// warning, or empty.
 func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""

@@ -304,7 +304,7 @@ func (s *scanner) addError(text, remedy string) {
 }
 
 // scanHelp reads "-help", "-help -OPTION" or "-help=OPTION" (rule DIAG-10). The word after -help is the topic of the
-// help if it is an option or a heading, or if help texts can be searched for it.
+// help if it is an option, a heading, or a word to search for in the help texts.
 func (s *scanner) scanHelp(value string, attached bool) {
 	if !attached && s.pos < len(s.args) {
 		word, _, _ := strings.Cut(s.args[s.pos], "=")

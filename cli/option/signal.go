@@ -132,8 +132,8 @@ func (number SignalNumbers) ParseSignal(name string) (int, error) {
 	return n, nil
 }
 
-// A NodeSignal is the number of a signal on Linux, which all nodes run. The zero value means that the option was not
-// given.
+// A NodeSignal is a signal number of Linux, the operating system of all nodes. The zero value means that the option
+// was not given.
 type NodeSignal job.Signal
 
 func (s *NodeSignal) UnmarshalText(text []byte) error {

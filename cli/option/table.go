@@ -133,8 +133,7 @@ func (s Spelling) placeholder() string {
 	return "VALUE"
 }
 
-// takesNumber reports whether the spelling is followed by a number of ranks that is turned into a mapping, as
-// in -npersocket 2.
+// takesNumber reports whether the user must write a number of ranks after the spelling, as in -npersocket 2.
 func (s Spelling) takesNumber() bool { return strings.HasPrefix(s.Form, "ppr:%") }
 
 // checkText checks the text after the option's name. It returns an error if this spelling needs a number and

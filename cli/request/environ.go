@@ -22,9 +22,9 @@ func isLocalVariable(environ []string) func(assignment string) bool {
 	}
 }
 
-// baseEnv returns the part of the ranks' environment that comes from mpiexec's environment (env), and the variables
-// of -genv and --export (given; cli.md section 8, (2) and (3)). They are separate because the variables of a host
-// entry override those in env, but not those in given.
+// baseEnv returns two parts of the ranks' environment (cli.md section 8, items 2 and 3). env contains variables of
+// mpiexec's environment, and given contains the variables of -genv and --export. The variables of a host entry
+// override those in env, but not those in given.
 func baseEnv(environ []string, j option.JobOptions) (env job.Env, given []string, err error) {
 	if j.Export.Given && j.GEnvList.Given {
 		return env, nil, &usererr.Error{Text: "--export contradicts -genvlist, -genvall and -genvnone", Remedy: "use only one of them"}

@@ -63,9 +63,8 @@ func newRankPlacement(line option.Line, open func(string) (io.ReadCloser, error)
 	return p, p.checkConflicts(line)
 }
 
-// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and the option that names them.
-// They come from the file of seq:file=, if given. Otherwise they come from -hostfile or, without that, from
-// -host.
+// sequenceHosts returns the hosts of --map-by seq in order, with repetitions, and the option that names them. The
+// hosts come from the file that seq:file= names or, without it, from -hostfile or else -host.
 func sequenceHosts(line option.Line, open func(string) (io.ReadCloser, error)) ([]hostlist.Entry, string, error) {
 	first := line.Apps[0]
 	file := cmp.Or(line.Job.MapBy.File, first.HostFile)

@@ -157,8 +157,8 @@ func treatLocalAsRemote(req *job.Request) {
 	}
 }
 
-// FindHost returns the batch system's name of a host and the host's position in the batch job. ok is false if
-// the job does not contain the host.
+// FindHost returns the batch system's name for a host and the host's position in the batch job. ok is false if the
+// job does not contain the host.
 func (s Starter) FindHost(host string) (call batch.Call, ok bool) {
 	found, ok := findAllocated(s.allocation, host)
 	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
@@ -183,8 +183,8 @@ func findAllocated(allocation *batch.Allocation, host string) (batch.Host, bool)
 }
 
 // Logins returns a function that says how to log in to the SSH server that was started on a host for this batch job.
-// held is false if no server was started on the host. Logins returns nil if no such servers were started at all.
-func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login, held bool) {
+// found is false if no server was started on the host. Logins returns nil if no such servers were started at all.
+func (w Inputs) Logins(j option.JobOptions) func(host string) (login batch.Login, found bool) {
 	given := w.sshAllocation(j.RMK)
 	if given == nil {
 		return nil

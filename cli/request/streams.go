@@ -144,8 +144,8 @@ func setFilePattern(s *job.Output, pattern option.FilePattern) {
 	}
 }
 
-// checkOutputFolder returns an error if the name of the directory for output files is the name of a file. The user thus
-// gets the error before mpiexec connects to hosts. It checks only the part of the path before the first %.
+// checkOutputFolder returns an error if a file has the name of the directory for output files. It checks only the
+// part of the path before the first %.
 func (w Inputs) checkOutputFolder(pattern string) error {
 	known, _, _ := strings.Cut(pattern, "%")
 	for end, letter := range known {

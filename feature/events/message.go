@@ -16,9 +16,9 @@ import (
 	"remshell/wire"
 )
 
-// Notify distributes an event. To lists the ranks that may receive the event, encoded as in pmiserver/fence. An empty
-// To means all ranks. Infos are encoded as in PMIx. The helper chooses ID, and Notified repeats it. ID is 0 in a
-// message that mpiexec forwards.
+// Notify distributes an event. The field To lists the ranks that may receive the event, encoded as in
+// pmiserver/fence. An empty To means all ranks. Infos are encoded as in PMIx. The helper chooses ID, and Notified
+// repeats it. ID is 0 in a message that mpiexec forwards.
 type Notify struct {
 	ID    int
 	Group string

@@ -11,8 +11,8 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "names", Attach: attach}) }
 
-// attach makes a table of names for the attempt (one run of all ranks). With --names user or all, it makes no table but
-// a place, because a helper keeps the names.
+// attach makes a table of names for the attempt (one run of all ranks). With --names user or all, it makes a place
+// instead of a table, because a helper keeps the names.
 func attach(j *launch.Job) {
 	scope, has := launch.SettingOf[*Scope](j)
 	if !has {

@@ -63,7 +63,7 @@ func hostPrefix() string {
 	return hex.EncodeToString([]byte(name)) + "."
 }
 
-// makeFolder makes the folder of job id at path, which must not exist. Unless keep is set, it first makes a record of
+// makeFolder makes the folder of a job at path, which must not exist. Unless keep is set, it first makes a record of
 // the folder in one of roots (recordRoots).
 func makeFolder(roots []string, path string, id job.ID, keep bool) (f *folder, err error) {
 	dir, err := filepath.EvalSymlinks(filepath.Dir(path))

@@ -39,8 +39,7 @@ type level struct {
 
 // removeTree removes a directory with its contents. id identifies the directory. removeTree does nothing if the
 // directory does not exist, and returns an error if another directory has its name. It follows no links and enters no
-// other file system. Only two or three descriptors are open, however deep the tree is. To go up, removeTree opens ".."
-// and checks that it has reached the directory from which it came.
+// other file system. Only two or three descriptors are open, however deep the tree is.
 func removeTree(parent int, name string, id identity) error {
 	cur, is, err := enter(parent, name, id.dev)
 	if err == unix.ENOENT {

@@ -84,8 +84,7 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Spawned) { v.CountRankReply() })
 }
 
-// checkSpawn checks a rank's request to spawn others. It drops the request if the rank has exited meanwhile: then the
-// returned message is nil.
+// checkSpawn checks a rank's request to spawn others. The returned message is nil if the rank has exited meanwhile.
 func checkSpawn(v *node.Validator, m *Spawn) (wire.Message, error) {
 	g := v.FindGroup(m.Request.Group)
 	if g == nil || !v.HasRank(g, m.Request.Rank) {

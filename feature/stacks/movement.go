@@ -21,8 +21,8 @@ type fingerprint struct {
 	traffic uint64 // from trafficOf
 }
 
-// fingerprintOf returns the fingerprint of a thread. It returns false if the stack could not be read. If the thread is
-// in an MPI call, at is the slot that changes when the call returns.
+// fingerprintOf returns the fingerprint of a thread. ok is false if the stack could not be read. For a thread in an
+// MPI call, the result at is the slot that changes when the call returns.
 func (t *rawThread) fingerprintOf(names map[addressKey][]stack.Location) (p fingerprint, at slot, ok bool) {
 	if t.mem == nil || len(t.frames) == 0 {
 		return p, at, false

@@ -149,9 +149,8 @@ func checkFileSystem(dir string, files []job.StagedFile) error {
 	return nil
 }
 
-// create creates the folder and its lock file. The lock file is created first, because a folder without a
-// locked file counts as left over. If another helper removes an empty stage directory meanwhile, create tries
-// again.
+// create creates the folder and its lock file. The lock file is created first, because a folder without a locked file
+// is treated as left over. If another helper removes an empty stage directory meanwhile, create tries again.
 func (f *folder) create() (err error) {
 	for range 10 {
 		if err = f.makeLock(); err == nil {

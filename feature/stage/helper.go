@@ -31,7 +31,7 @@ type staging struct {
 var errUnrequestedFiles = errors.New("mpiexec sent files that this host did not request")
 
 // attachHelper makes the session receive files before ranks start, make them available to ranks, and remove them at
-// its end.
+// the end of the session.
 func attachHelper(s *helper.Session) {
 	var t *staging
 	helper.Handle(s, func(m *StageFiles) {

@@ -1,6 +1,6 @@
 /*
-Package status is the feature of mpiexec that reports what each rank is doing (rule DIAG-12). The reports go to
-users who run mpiexec --status, and to the user of this mpiexec when supervision asks for one, for example after a
+Package status is the feature of mpiexec that reports what each rank is doing (rule DIAG-12). The reports go to users
+who run mpiexec --status, and to the user of this mpiexec when supervision asks for a report, for example after a
 timeout.
 
 	--status, supervise.InspectRanks --> InspectRanks --> all nodes --> RankStates --> table or reply

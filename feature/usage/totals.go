@@ -7,7 +7,7 @@ import (
 )
 
 /*
-Totals sums the usage samples of nodes. Samples that arrive within one second count as taken at the same moment
+Totals sums the usage samples of nodes. Samples that arrive within one second are treated as taken at the same moment
 (rule RM-51).
 
 	         a        b

@@ -270,9 +270,9 @@ func (s *State) finish(state, reason string, now time.Time) []Action {
 	return s.afterCheckpoint(append(actions, ReportEvent{state, now.Sub(s.RequestedAt)}), reason)
 }
 
-// afterCheckpoint appends the actions that are necessary after each checkpoint to actions (rule SV-15). It replies to
-// the requesters with the given reason, and stops the job if a requester has asked for that. With --ckpt-required, it
-// stops the job only after a complete checkpoint.
+// afterCheckpoint adds the actions that are necessary after each checkpoint, and returns the result (rule SV-15). It
+// replies to the requesters with the given reason, and stops the job if a requester has asked for that. With
+// --ckpt-required, it stops the job only after a complete checkpoint.
 func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{reason})

@@ -13,8 +13,8 @@ import (
 	"remshell/text"
 )
 
-// maxShown is the maximum number of groups that a text lists, and maxOther the maximum number of groups of other
-// threads.
+// maxShown is the maximum number of groups of main threads in a text, and maxOther the maximum number of groups of
+// other threads.
 const (
 	maxShown = 40
 	maxOther = 20

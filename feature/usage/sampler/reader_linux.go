@@ -197,8 +197,8 @@ func (r *Reader) Descendants(all []Process) (descendants []Process) {
 }
 
 // TotalMemory returns the memory of processes in bytes. inFiles is the size of in-memory files (sysvipc.MemoryFiles),
-// which counts as memory, too. If the total exceeds limit, memory that processes share counts only once. Otherwise it
-// may count more than once, since an exact count takes milliseconds for each GiB.
+// which are part of the memory. If the total exceeds limit, memory that processes share is counted only once.
+// Otherwise it may be counted more than once, since an exact count takes milliseconds for each GiB.
 func (r *Reader) TotalMemory(processes []Process, inFiles, limit int64) int64 {
 	resident := inFiles
 	for _, p := range processes {
