@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// repeatWindow is the maximum time between two SIGTERM or SIGHUP signals for which the second signal counts as a
+// repeatWindow is the maximum time between two SIGTERM or SIGHUP signals for which the second signal is treated as a
 // repetition of the first.
 const repeatWindow = 250 * time.Millisecond
 

@@ -156,8 +156,8 @@ func noGroups(source string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", GroupOwners("and"), source), Remedy: "leave out --het-group"}
 }
 
-// otherSystem returns the name of another batch system in whose job mpiexec also runs, if that job has other hosts
-// than allocation a (rule RM-3). Otherwise it returns "".
+// otherSystem returns the name of another batch system if mpiexec also runs in a job of that system, and the hosts of
+// that job differ from a.Hosts (rule RM-3). Otherwise it returns "".
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""

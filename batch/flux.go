@@ -97,7 +97,7 @@ type resources struct {
 }
 
 // fluxResources parses R, Flux's description of a job's resources. The broker with rank k runs on the host with index
-// k in R, and each core counts as one task.
+// k in R, and each core is one task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {

@@ -26,8 +26,8 @@ import (
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- reaper --- helper --- ranks
 //	   '==================================== TLS ====================================='
 //
-// Slurm signals and ends all ranks in the same way, including the ranks on this machine, since all ranks belong to
-// steps of the Slurm job.
+// All ranks, including those on this machine, belong to steps of the Slurm job. So Slurm signals and ends all of them
+// in the same way.
 var slurm = System{
 	Name: "slurm", Title: "Slurm", Within: "start mpiexec in a job script (sbatch), or in an interactive job (salloc)",
 
@@ -98,9 +98,9 @@ func terminal(w Inputs) bool {
 	return w.set("SLURM_PTY_PORT") && w.value("SLURM_PROCID") == "0" && inStep(w)
 }
 
-// slurmCopies returns the command line of srun for a message, such as "srun -n 3", if srun has started several copies of
-// mpiexec. Otherwise it returns "". An mpiexec that is a rank of another mpiexec has no SLURM_PROCID, so it does not
-// count as a copy.
+// slurmCopies returns the command line of srun for a message, such as "srun -n 3", if srun has started several copies
+// of mpiexec. Otherwise it returns "". An mpiexec that is a rank of another mpiexec has no SLURM_PROCID, so it is not
+// a copy.
 func slurmCopies(w Inputs) (starter string) {
 	n := w.count("SLURM_STEP_NUM_TASKS")
 	if _, task := w.Env("SLURM_PROCID"); !task || n < 2 || w.set("SLURM_PTY_PORT") {
@@ -110,7 +110,7 @@ func slurmCopies(w Inputs) (starter string) {
 }
 
 // slurmHosts returns the hosts of the Slurm step in which mpiexec runs. Outside a step, under srun --pty, or if
-// options request it, slurmHosts returns the hosts of the whole job or of selected groups of a heterogeneous job.
+// options request it, it returns the hosts of the whole job. In a heterogeneous job, options can select groups.
 func slurmHosts(w Inputs, options Options) (Allocation, error) {
 	_, size := w.first("SLURM_HET_SIZE", "SLURM_PACK_SIZE")
 	groups, _ := number(size)
@@ -229,7 +229,7 @@ func groupNames(w Inputs, group int) slurmNames {
 }
 
 // readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm does not
-// specify the number of tasks, readSlurmHosts computes it as the CPUs of a host divided by the CPUs of one task.
+// specify the number of tasks, it is the CPUs of a host divided by the CPUs of one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hostsVariable, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {

@@ -14,8 +14,8 @@ import (
 	"remshell/transport"
 )
 
-// An attacher adds the shells that ssh starts on nodes to a batch job, so that the batch system accounts for the
-// ranks (rule RM-30). It records the nodes on which that failed, with the reasons.
+// An attacher adds the shells that ssh starts on nodes to a batch job. The batch system then accounts for the ranks
+// (rule RM-30). It records the nodes on which that failed, with the reasons.
 type attacher struct {
 	system *batch.System // System.Attach is not nil
 	job    string

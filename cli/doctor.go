@@ -17,8 +17,8 @@ import (
 
 // This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (rule DIAG-5).
 
-// doctorHosts decides whether the words after --doctor are hosts or a program, since --doctor can also be
-// added to the command line of a job that fails. If they are hosts, it returns the line with these hosts.
+// doctorHosts decides whether the words after --doctor are hosts or a program. Users can also add --doctor to the
+// command line of a job that fails. If they are hosts, it returns the line with these hosts.
 func doctorHosts(line option.Line) (option.Line, error) {
 	if line.NamesProgram() {
 		return line, nil

@@ -54,8 +54,8 @@ func checkHostsGiven(line option.Line) error {
 	return &usererr.Error{Text: line.Query.Command + ": no host is given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
 }
 
-// answerJobQuery carries out a query about jobs. It prints what the ledgers (the directories in which the
-// hosts' jobs are recorded) contain, or sends a signal or a control request to a job.
+// answerJobQuery carries out a query about jobs. It prints the contents of the ledgers (directories in which the
+// hosts' jobs are recorded), or sends a signal or a control request to a job.
 func (c *invocation) answerJobQuery(ctx context.Context) (code int, err error) {
 	q, req, env := c.line.Query, c.req, c.env
 	if query, is := setup.HostQueryOf(q.Command); is {

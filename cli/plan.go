@@ -111,9 +111,8 @@ func saveState(name string, req job.Request, snap job.Snapshot, fail func(error)
 	}
 }
 
-// jobViewOf returns a plan in the form that package format prints. route describes how a host is reached. If
-// route is nil, as for a cluster that is described in a file, the view says neither how hosts are reached nor
-// which PMI is offered.
+// jobViewOf returns a plan in the form that package format prints. route describes how a host is reached. If route is
+// nil, the view says neither how hosts are reached nor which PMI is offered.
 func jobViewOf(o simulate.Outcome, environ []string, route func(job.NodeDef) string) format.JobView {
 	v := format.JobView{Request: o.Request, Snapshot: o.Snapshot, Plan: o.Plan, Err: o.Err, Warnings: o.Warnings}
 	if route != nil {

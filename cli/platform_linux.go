@@ -105,8 +105,8 @@ func keepNewlines(fd int) {
 	}
 }
 
-// propagatedLimits are the resource limits that ranks on other hosts inherit from mpiexec (rule ENV-8). RLIMIT_NPROC is
-// not among them. It limits the number of the user's processes on the other host, about which mpiexec knows nothing.
+// propagatedLimits are the resource limits that ranks on other hosts inherit from mpiexec (rule ENV-8). RLIMIT_NPROC
+// is not among them, because it limits the number of the user's processes on the other host.
 var propagatedLimits = []int{unix.RLIMIT_AS, unix.RLIMIT_CORE, unix.RLIMIT_CPU, unix.RLIMIT_DATA, unix.RLIMIT_FSIZE,
 	unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE, unix.RLIMIT_STACK}
 

@@ -196,8 +196,8 @@ func (c *invocation) answer(ctx context.Context, out, errs *stdio.Printer) (code
 	return c.runJob(ctx)
 }
 
-// endFeatures tells the features that the run has ended. It prints their errors with a new printer, because
-// the printer of the run is already closed.
+// endFeatures notifies the features that the run has ended. It prints their errors with a new printer, because the
+// printer of the run is already closed.
 func (c *invocation) endFeatures(err error) {
 	for _, failed := range c.features.End(err) {
 		c.sys.newMessagePrinter(c.sys.Err, c.line.Job).printError(failed)
@@ -396,9 +396,8 @@ func needsHelperProcess(req job.Request, cpus int, terminal bool, detect func(jo
 	return slices.ContainsFunc(req.Apps, func(app job.App) bool { return detect(app) != job.PMIOfferPMI1 })
 }
 
-// detectPMI returns which PMI a program on this machine may use. This is the value of --pmi or, without that
-// option, what follows from the libraries with which the program is linked. It returns PMIOfferBoth if there
-// is no such program.
+// detectPMI returns which PMI a program on this machine may use. This is the value of --pmi or, without that option,
+// the PMI of the libraries with which the program is linked. It returns PMIOfferBoth if there is no such program.
 func detectPMI(app job.App, environ []string) job.PMIOffer {
 	if app.PMIOffer != "" && app.PMIOffer != job.PMIOfferAuto {
 		return app.PMIOffer

@@ -27,8 +27,8 @@ import (
 // ranks and can end them; with ssh, it does so only for ranks on this machine. Package batch knows the starters and
 // their arguments.
 
-// findStarter finds out whether the hosts of this job are reached by a starter, which is a program of the batch system
-// that starts helpers on hosts. If so, it sets the starter.
+// findStarter sets the starter of this job, if it has one. A starter is a program of the batch system that starts
+// helpers on hosts.
 func (c *invocation) findStarter() error {
 	s, err := c.inputs.FindStarter(c.line.WithoutRemoteShell())
 	if err != nil || s.System == nil {
@@ -269,10 +269,10 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// reportUnseenRanks reports ranks for which the batch system does not account, because they run neither below
-// the batch system's starter nor in its job script. For hosts that are reached in another way, it only logs
-// their number with -v (rule RM-30). It always warns about hosts where the starter was used and no ancestor
-// of the ranks belongs to the batch system (rule RM-45).
+// reportUnseenRanks reports ranks that run neither below the batch system's starter nor in its job script, so that
+// the batch system does not account for them. It logs the number of hosts that are reached in another way only with
+// -v (rule RM-30). If the starter was used on a host, but no ancestor of the ranks belongs to the batch system, it
+// warns (rule RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {
@@ -298,8 +298,8 @@ func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	}
 }
 
-// nodesNotHeld returns the nodes of a plan that were reached by the batch system's starter but whose ranks
-// the batch system does not control, because none of their ancestors is a process of the batch system.
+// nodesNotHeld returns the nodes that were reached by the batch system's starter but whose ranks the batch system
+// does not control: none of their ancestors is a process of the batch system.
 func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
 		if n.Node < 0 || n.Node >= len(snap.Nodes) { // not probed

@@ -93,7 +93,7 @@ func LoadAdminRules(name, text string, ids IDs) (*AdminRules, error) {
 // satisfy all of them.
 type RuleSet []*AdminRules
 
-// ForbidReason returns why a user must not run ranks on this node, or "" if the user may. Root counts as a member
+// ForbidReason returns why a user must not run ranks on this node, or "" if the user may. Root is treated as a member
 // of every list, as in the cluster file. drained is true if the reason is that root has drained the node.
 func (s RuleSet) ForbidReason(uid int, groups []int) (reason string, drained bool) {
 	for _, r := range s {

@@ -109,7 +109,7 @@ func (r *reader) readLimit(i int, key string, value any) *int {
 }
 
 // readMembers reads a list of names and numbers of users or groups, or "any". It returns nil for "any". A name that
-// does not exist matches no user, so the result for a list of only such names is an empty list that is not nil.
+// does not exist matches no user. If the list has only such names, the result is empty but not nil.
 func (r *reader) readMembers(line int, key string, value any, find func(string) (int, error)) []int {
 	if text, ok := value.(string); ok && strings.EqualFold(text, "any") || value == nil {
 		return nil

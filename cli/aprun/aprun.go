@@ -286,7 +286,7 @@ func addOnce(job []string, words ...string) []string {
 }
 
 // translateBinding translates aprun's option -cc to --bind-to. The translation depends on the number of CPUs of each
-// rank, which is the value of -d in this segment or, if it has none, in the first segment.
+// rank, which is the value of -d in this segment or else in the first segment.
 func (s *segment) translateBinding() error {
 	if s.translator.segments == nil {
 		s.translator.depth = s.depth

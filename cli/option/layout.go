@@ -99,8 +99,8 @@ func (s *layoutMerger) mergeMapping() {
 	s.checkRankPlaces()
 }
 
-// checkRankPlaces reports an error for each mapping option that is given although the user has already placed
-// each rank, for example by a rank file.
+// checkRankPlaces reports an error for each mapping option if the user has already placed each rank, for example by a
+// rank file.
 func (s *layoutMerger) checkRankPlaces() {
 	j := &s.line.Job
 	m := j.MapBy
@@ -175,8 +175,7 @@ func (s *layoutMerger) mergeWidth() {
 }
 
 // checkGPUOptions reports an error if the command line sets the GPUs of ranks by --gpus-per-proc and also by a
-// variable in an option such as -genv, because only one of them would have an effect. Variables in mpiexec's own
-// environment cause no error.
+// variable in an option such as -genv. Variables in mpiexec's own environment cause no error.
 func (s *layoutMerger) checkGPUOptions() {
 	for _, app := range s.line.Apps {
 		option, given := app.Origin("gpus-per-proc")

@@ -123,9 +123,8 @@ func (l Line) Misplaced(starts bool) error {
 	return nil
 }
 
-// excludes reports whether the tag "excludes" of option g names other. An option that asks about jobs or
-// hosts excludes only options of the command line itself, because variables are meant for all command
-// lines.
+// excludes reports whether the tag "excludes" of option g names other. An option that asks about jobs or hosts
+// excludes only options of the command line itself, because variables apply to all command lines.
 func (g GivenOption) excludes(other GivenOption) bool {
 	if g.Option == other.Option || g.query != "" && !other.OnLine() {
 		return false
@@ -398,8 +397,8 @@ func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, a
 	return job, appOptions, errs
 }
 
-// isHiddenBy reports whether option g has no effect because others contains an option with the same purpose
-// that takes precedence, for example because it is on the command line and g is in a variable.
+// isHiddenBy reports whether an option in others has the same purpose as g and takes precedence over g. For example,
+// an option on the command line hides g if g is in a variable.
 func (g GivenOption) isHiddenBy(others []GivenOption) bool {
 	return slices.ContainsFunc(others, func(other GivenOption) bool {
 		return g.rivalGroup != "" && other.rivalGroup == g.rivalGroup && other.Option != g.Option && other.precedence < g.precedence

@@ -32,8 +32,8 @@ func RemovedError(option string) error {
 	return &usererr.Error{Text: "--" + option + " was removed", Remedy: instead}
 }
 
-// removedVariableError returns the error for a variable that sets a removed option, as RemovedError does. If
-// the value switches the option off, the hint is to remove the variable.
+// removedVariableError returns the error for a variable that sets a removed option, as RemovedError does. If the
+// value switches the option off, the hint says to remove the variable.
 func removedVariableError(option, value string) error {
 	err := RemovedError(option)
 	if on, known := parseSwitch(value); err != nil && known && !on {

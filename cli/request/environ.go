@@ -63,8 +63,8 @@ func HelperEnv(environ []string) []string {
 	})
 }
 
-// appEnv returns the variables of an app context. They take precedence over those of baseEnv (cli.md section 8, item
-// 4).
+// appEnv returns the variables of an app context. They take precedence over the variables from baseEnv (cli.md
+// section 8, item 4).
 func appEnv(environ []string, s option.AppContext) (job.Env, error) {
 	env, err := importEnv(environ, s.EnvList, false)
 	env.Set = slices.Concat(env.Set, mcaAssignments("OMPI_MCA_", s.MCA))

@@ -226,8 +226,8 @@ func candidatesOfUnknownSize(req job.Request, snap job.Snapshot) (hosts []string
 	return hosts
 }
 
-// withSlots returns copies of a request and a snapshot in which candidate hosts with an unknown number of CPUs have
-// the given number of slots.
+// withSlots returns copies of req and snap in which candidate hosts with an unknown number of CPUs have the given
+// number of slots.
 func withSlots(req job.Request, snap job.Snapshot, slots int) (job.Request, job.Snapshot, []job.Note) {
 	hosts := candidatesOfUnknownSize(req, snap)
 	req.Nodes = slices.Clone(req.Nodes)

@@ -65,8 +65,8 @@ func (w Inputs) hasSecret(s *batch.Starter) bool {
 	return value != ""
 }
 
-// attachable reports whether the ID of a batch job has only harmless characters, so that it can be part of a
-// command that makes processes on a host join the job.
+// attachable reports whether the ID of a batch job can be an argument of a command. It must not be empty, longer than
+// 256 bytes, or begin with "-".
 func attachable(number string) bool {
 	const most = 256
 	return number != "" && len(number) <= most && number[0] != '-'
@@ -109,11 +109,11 @@ const (
 	killMargin       = 3 * time.Second
 )
 
-// LimitGrace limits the time between SIGTERM and SIGKILL to what the batch system allows before it kills ranks and
-// mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time that the batch system
-// reports, or else its documented default. A userDelay of 0 means that the option is not given. LimitGrace asks the
-// batch system, by calling run, only if the request has a long grace period. It returns the limit, or 0 if there is
-// none.
+// LimitGrace limits the time between SIGTERM and SIGKILL to the time that the batch system allows before it kills
+// ranks and mpiexec. The batch system's time is userDelay (--batch-option kill-delay=), or else the time that the
+// batch system reports, or else its documented default. A userDelay of 0 means that the option is not given.
+// LimitGrace asks the batch system, by calling run, only if the request has a long grace period. It returns the
+// limit, or 0 if there is none.
 func LimitGrace(req *job.Request, userDelay time.Duration, run batch.Run) (time.Duration, error) {
 	wait := userDelay
 	switch {

@@ -67,9 +67,8 @@ func (w Inputs) lookupUserEnv(name string) (value string, defined bool) {
 
 const ompThreads = "OMP_NUM_THREADS"
 
-// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has set the variable, and ""
-// otherwise. The batch system sets it to the number of CPUs of a slot that all ranks share, so it is not the
-// number for each rank.
+// batchThreads returns the assignment of OMP_NUM_THREADS if the batch system has set the variable, and "" otherwise.
+// That value is the number of CPUs of a slot that all ranks share, and not the number for each rank.
 func (w Inputs) batchThreads() string {
 	value, _ := w.lookupEnv(ompThreads)
 	if n := batch.Threads(w.allocInputs()); n == 0 || value != strconv.Itoa(n) {

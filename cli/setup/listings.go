@@ -9,8 +9,8 @@ import (
 	"remshell/launch/reserve"
 )
 
-// A Listing is the implementation of an mpijob subcommand that prints what the hosts' ledgers (directories in
-// which jobs are recorded) contain, such as "ps".
+// A Listing is the implementation of an mpijob subcommand, such as "ps", that prints the contents of the hosts'
+// ledgers (directories in which jobs are recorded).
 type Listing struct {
 	// If reports whether the listing is for a command line. A listing without If is for all command lines that no other
 	// listing is for.

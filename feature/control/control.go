@@ -79,10 +79,9 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 	return c.job.Serve(r)
 }
 
-// waitsForCheckpoint reports whether a request to suspend the job has to wait until the checkpoint in progress is over
-// (survive.md SV-16), and if so, makes the request wait. Suspended ranks could not write the checkpoint, and it would
-// be reported as late. If mpiexec cannot find out when a checkpoint is complete, waitsForCheckpoint returns false,
-// because the checkpoint may be complete already.
+// waitsForCheckpoint makes a request to suspend the job wait until the checkpoint in progress is over (survive.md
+// SV-16). It returns false if the request need not wait. If mpiexec cannot find out when a checkpoint is complete,
+// waitsForCheckpoint returns false, because the checkpoint may be complete already.
 func (c *controller) waitsForCheckpoint(r control.Request) bool {
 	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
 		return false

@@ -73,7 +73,7 @@ func attach(j *launch.Job) {
 	})
 }
 
-// update sends all nodes the numbers of all jobs with which this job takes turns, and stops or starts the
+// update sends the numbers of all jobs with which this job takes turns to all nodes. It also stops or starts the
 // clock of the job's time limit.
 func (t *jobTurns) update() {
 	var parties []int

@@ -16,8 +16,7 @@ const (
 	clockCheck    = time.Second           // the wall clock may have been set
 )
 
-// A schedule contains the data from which a helper decides when its ranks run and when they are stopped, so that they
-// take turns with other jobs.
+// A schedule contains the data from which a helper decides when its ranks run. The ranks take turns with other jobs.
 type schedule struct {
 	gang     job.Gang
 	setting  job.SliceSetting // may replace gang.Slice

@@ -152,8 +152,8 @@ func (p *place) handleMessage(m wire.Message) {
 // internalPrefix is the prefix of the names by which the PMIx servers of two jobs exchange data (rule PMIX-45).
 const internalPrefix = "remshell-"
 
-// reportForeign tells the user that a rank has found a name of another user. It does not report internal names, of which
-// ranks know nothing.
+// reportForeign reports to the user that a rank has found a name of another user. It does not report internal names,
+// of which ranks know nothing.
 func (p *place) reportForeign(service string, r *LedgerNameReply) {
 	if strings.HasPrefix(service, internalPrefix) {
 		return

@@ -8,9 +8,8 @@ import (
 	"remshell/wire"
 )
 
-// LedgerName asks the helper that keeps the job's names to carry out an operation on the ledger of its host,
-// which is the directory of published names. Op is Publish, Lookup or Unpublish. mpiexec chooses ID, and the
-// reply repeats it.
+// LedgerName asks the helper that keeps the job's names to carry out an operation on the ledger (directory of
+// published names) of its host. Op is Publish, Lookup or Unpublish. mpiexec chooses ID, and the reply repeats it.
 type LedgerName struct {
 	wire.AnsweredBy[*LedgerNameReply]
 

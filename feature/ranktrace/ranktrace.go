@@ -243,8 +243,8 @@ func (t *jobTrace) endAll() {
 	}
 }
 
-// errGroupKilled is recorded as the error of all unfinished steps of a spawned group, if mpiexec has killed the
-// group because one of its ranks could not be started.
+// errGroupKilled is recorded as the error of all unfinished steps of a spawned group that mpiexec has killed because
+// one of its ranks could not be started.
 var errGroupKilled = errors.New("another rank of the same spawn could not be started")
 
 // errUnknownEnd is recorded as the error of a rank's unfinished step if mpiexec received no report that the rank ended.

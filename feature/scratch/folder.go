@@ -56,8 +56,8 @@ func newFolderName() string {
 	return fmt.Sprintf("remshell-%d.%s", os.Geteuid(), strings.ToLower(rand.Text()[:12]))
 }
 
-// hostPrefix returns the prefix of the names of this host's records. Records need such a prefix because their locks may
-// not be visible on other hosts.
+// hostPrefix returns the prefix of the names of this host's records. Records need such a prefix because their locks
+// might be invisible on other hosts.
 func hostPrefix() string {
 	name, _ := os.Hostname()
 	return hex.EncodeToString([]byte(name)) + "."

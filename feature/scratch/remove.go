@@ -28,8 +28,7 @@ var (
 	errMounted  = errors.New("another file system is mounted in it")
 )
 
-// A level is one of the directories on the path from the directory that removeTree removes to the directory that it is
-// emptying.
+// A level is a directory that removeTree has entered and not yet left.
 type level struct {
 	name    string // in the level above
 	id      identity

@@ -133,8 +133,8 @@ func readHosts(file, dir string) (string, error) {
 	return strings.Join(hosts, ","), nil
 }
 
-// readPlainFile reads a small regular file. It returns an error for any other kind of file without opening
-// it, because opening a pipe could block and opening a device could have an effect.
+// readPlainFile reads a small regular file. It does not open other kinds of files, because opening a pipe could block
+// and opening a device could have an effect.
 func readPlainFile(name, dir string) ([]byte, error) {
 	path := name
 	if !filepath.IsAbs(path) {

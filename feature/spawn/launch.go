@@ -17,8 +17,8 @@ All ranks are started, or none. If a program cannot be executed, the other new r
 rank gets an error. The parent rank continues, as the MPI standard requires.
 
 mpiexec searches for nodes for one spawn at a time (launch.Job.StartSearch). Each search has its own reservation, to
-which supervision passes the replies of the job's nodes. A search does not take the decision lock, which lets only one
-waiting job be planned at a time, because a running job must not wait for other jobs. Claims are exclusive even
+which supervision passes the replies of the job's nodes. The decision lock lets only one waiting job be planned at a
+time. A search does not take this lock, because a running job must not wait for other jobs. Claims are exclusive even
 without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.

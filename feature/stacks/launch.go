@@ -70,8 +70,8 @@ func attach(j *launch.Job) {
 // replyTime is how long a node may take to reply, in addition to launch.StackTime.
 const replyTime = 2 * time.Second
 
-// serve starts to gather stacks for a user. It refuses the request of an administrator who does not own the
-// job, because a program's function names are private and all users could read the reply.
+// serve starts to gather stacks for a user. It refuses the request of an administrator who does not own the job:
+// function names of a program are private, and all users could read the reply.
 func (s *gathering) serve(r control.Request) {
 	if r.Role == job.RoleAdministrator {
 		s.job.Reply(r, job.ReplyRefused, "only the user of the job and root may see stacks")

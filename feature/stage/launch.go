@@ -70,8 +70,8 @@ func stageFiles(p *reserve.Preparation) (err error) {
 }
 
 // announceFiles reports to the helpers on this machine that all files are in place. For the other nodes, it starts to
-// compute the checksums. The time for the checksums depends on the size of the files, and does not count toward the
-// time limit.
+// compute the checksums. The time for the checksums depends on the size of the files, and is not part of the time
+// limit.
 func (s *transfer) announceFiles() {
 	var remote []*node.Node
 	for _, n := range s.Nodes {

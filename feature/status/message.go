@@ -47,8 +47,8 @@ func init() {
 	node.Admit(checkStates)
 }
 
-// checkStates checks a report of what the ranks of a node are doing. The report may name each rank of the node once.
-// The returned message is nil if mpiexec must ignore the report.
+// checkStates checks a report of the states of a node's ranks. The report may name each rank of the node once. The
+// returned message is nil if mpiexec must ignore the report.
 func checkStates(v *node.Validator, m *RankStates) (wire.Message, error) {
 	seen := make(map[int]bool)
 	for _, r := range m.Ranks {

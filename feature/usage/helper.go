@@ -22,8 +22,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "usage and limits", Attach: attachHelper}) }
 
-// A nodeSampler measures at intervals what the processes of one session use. Only the session's goroutine
-// uses it.
+// A nodeSampler measures at intervals the CPU time and memory of one session's processes. Only the session's
+// goroutine uses it.
 type nodeSampler struct {
 	session *helper.Session
 	peaks   rank.PeakWatcher

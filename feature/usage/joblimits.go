@@ -19,8 +19,8 @@ type NodeSample struct {
 	RankNumber func(rank int) string // the number of a rank as text
 }
 
-// Exceeded returns a limit that is exceeded by the job, by the node that has sent the sample s, or by a rank of this
-// node (rule RM-56). It returns false if no limit is exceeded.
+// Exceeded returns a limit that the job, the node that has sent s, or a rank on that node has exceeded (rule RM-56).
+// It returns false if no limit is exceeded.
 func (l Limits) Exceeded(totals *Totals, s NodeSample) (excess limits.Excess, exceeded bool) {
 	if len(l.Max) == 0 {
 		return limits.Excess{}, false

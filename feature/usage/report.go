@@ -100,9 +100,9 @@ func memoryText(bytes int64) string {
 
 func secondsText(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
 
-// aprunText returns the lines that aprun prints at the end (aprun.md 6). The lines contain the exit codes and signals
-// of failed ranks, in the order in which these ranks ended, and the usage of all ranks. Times are sums over all
-// ranks, and memory is the memory of the largest rank.
+// aprunText returns the lines that aprun prints at the end (aprun.md 6). They contain the exit codes and signals of
+// failed ranks, in the order of their ends, and the usage of all ranks. Times are sums over all ranks, and memory is
+// the memory of the largest rank.
 func aprunText(id job.ID, r job.Result) string {
 	var codes, signals []string
 	add := func(to *[]string, item string) {

@@ -135,8 +135,8 @@ func InMPI(g job.StackGroup) string {
 	return name
 }
 
-// key returns a text that is equal for groups that Merge joins. It does not include the line of an innermost
-// function that is running outside of a call, because the line in a loop changes all the time.
+// key returns a text that is equal for groups that Merge joins. It does not include the line of an innermost function
+// that is running outside of a call, because that line changes in a loop.
 func key(g job.StackGroup) string {
 	var b strings.Builder
 	special := job.StackState("")
