@@ -73,8 +73,8 @@ func userIDs() config.IDs {
 	return config.IDs{User: user, Group: group}
 }
 
-// nodeSetInfo returns the part of --info about the node sets that options and the cluster file request (which-hosts.md
-// 15). An error is returned as text, so that the rest of --info is still printed.
+// nodeSetInfo returns the part of the output of --info about the node sets that options and the cluster file request
+// (which-hosts.md 15). An error is returned as text, so that the rest of --info is still printed.
 func nodeSetInfo(line option.Line, sys System) string {
 	c := invocation{line: line, sys: sys}
 	_, err := c.locateHosts()

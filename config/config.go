@@ -187,7 +187,7 @@ func (r *reader) syntaxError(err error) error {
 		for i := range unknown.Errors {
 			e := &unknown.Errors[i]
 			line, _ := e.Position()
-			r.unknownKeyText(line, e.Key())
+			r.addUnknownKey(line, e.Key())
 		}
 	case errors.As(err, &wrong):
 		line, _ := wrong.Position()
@@ -232,9 +232,9 @@ func plainTypeError(text string) string {
 	return fmt.Sprintf("%s cannot be a TOML %s; write %s", key, kind, wanted)
 }
 
-// unknownKeyText adds an error for an unknown key. The error suggests a similar key, or says to which part of the file
+// addUnknownKey adds an error for an unknown key. The error suggests a similar key, or says to which part of the file
 // the key belongs.
-func (r *reader) unknownKeyText(line int, path []string) {
+func (r *reader) addUnknownKey(line int, path []string) {
 	key := path[len(path)-1]
 	known, others, place := globalKeys, nodeKeys, "this key is allowed only below a [[node]]"
 	if len(path) > 1 {

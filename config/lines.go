@@ -44,8 +44,8 @@ func scanKeyLines(file string) keyLines {
 	return l
 }
 
-// tableName returns the name under which keyLines stores the table that begins with key. If the table is an element
-// of a list, the name includes the index: "class[0]", "class[0].limits".
+// tableName returns the name under which keyLines stores the table whose header is key. If the table is an element of
+// a list, the name includes the index: "class[0]", "class[0].limits".
 func (l *keyLines) tableName(key string, isList bool) string {
 	first, below, _ := strings.Cut(key, ".")
 	if isList && below == "" {

@@ -171,8 +171,9 @@ func (l Line) hasGiven(match func(GivenOption) bool) bool {
 	return slices.ContainsFunc(given, func(g GivenOption) bool { return g.precedence < fromEnvironment && match(g) })
 }
 
-// Parse parses a command line without the program's name, and merges variables and files of Sources (rule CLI-12). Its
-// only side effect is that it calls sources.Read. The error is of type UsageErrors and contains at most ten errors.
+// Parse parses a command line without the program's name, and adds the options that variables and files in sources
+// set (rule CLI-12). Its only side effect is that it calls sources.Read. The error is of type UsageErrors and
+// contains at most ten errors.
 func (t *Table) Parse(args []string, sources Sources) (Line, error) {
 	parts, err := splitApps(args)
 	if err != nil {

@@ -57,8 +57,7 @@ func (r *Run) Begin() error {
 	return nil
 }
 
-// Set adds a setting to the job that is to be launched. Features read it with launch.SettingOf and
-// wire.SettingOf.
+// Set adds a setting to the job that this run launches. Features read it with launch.SettingOf and wire.SettingOf.
 func (r *Run) Set(s wire.Setting) { r.Env.Settings = append(r.Env.Settings, s) }
 
 // Limit adds resource limits for the job. The cluster file and the job's class can set limits, too. Of several values for

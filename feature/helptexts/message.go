@@ -17,8 +17,8 @@ import (
 // maxTopic is the maximum length, in bytes, of a topic and of a file name in ShowHelp.
 const maxTopic = 511
 
-// ShowHelp asks whether to print a help text of a rank's MPI library. File and Topic identify the text. Only one rank
-// of the job prints each text. The helper chooses ID, and the reply repeats it.
+// ShowHelp asks whether to print a help text of a rank's MPI library. File and Topic identify the text. Each text is
+// printed only once in a job. The helper chooses ID, and the reply repeats it.
 type ShowHelp struct {
 	ID          int
 	Rank        int

@@ -99,15 +99,15 @@ func (m *mover) searchTarget() {
 	m.job.StartSearch(reserve.MoveGroup, m.job.Env.TraceRow, func(ctx context.Context, env reserve.Env) launch.Found {
 		target, err := reserve.FindMoveTarget(ctx, env, wanted)
 		return launch.Found{Abandon: target.Abandon, Use: func(lost map[*node.Node]bool) []supervise.Event {
-			m.targetFound(current, target, err, lost)
+			m.endSearch(current, target, err, lost)
 			return nil
 		}}
 	})
 }
 
-// targetFound handles the end of the search for target nodes. If they were found, it requests the checkpoint
+// endSearch handles the end of the search for target nodes. If they were found, it requests the checkpoint
 // before the move.
-func (m *mover) targetFound(current *move, target *reserve.MoveTarget, err error, lostNodes map[*node.Node]bool) {
+func (m *mover) endSearch(current *move, target *reserve.MoveTarget, err error, lostNodes map[*node.Node]bool) {
 	why := ""
 	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return lostNodes[k.Node] }); {
 	case m.move != current || m.job.State.Phase != supervise.Running:

@@ -179,7 +179,7 @@ func (p *place) open() {
 	}
 	p.mu.Unlock()
 	if err != nil {
-		p.post(func() { p.lose(err) })
+		p.post(func() { p.handleLoss(err) })
 		return
 	}
 	p.post(func() { p.setState(opened) })
@@ -196,7 +196,7 @@ func (p *place) open() {
 				p.post(func() { p.handleMessage(e.Message) })
 			case node.Disconnected:
 				p.post(func() {
-					p.lose(fmt.Errorf("mpiexec lost its helper on %s, which keeps the published names: %s", n.Name(), usererr.Reason(e.Err)))
+					p.handleLoss(fmt.Errorf("mpiexec lost its helper on %s, which keeps the published names: %s", n.Name(), usererr.Reason(e.Err)))
 				})
 				return
 			}
@@ -249,9 +249,9 @@ func (p *place) hosts() ([]job.NodeDef, error) {
 	return hosts, err
 }
 
-// lose handles the loss of the connection: all waiting and all later requests fail. It reports the cause to
+// handleLoss handles the loss of the connection: all waiting and all later requests fail. It reports the cause to
 // the user once.
-func (p *place) lose(cause error) {
+func (p *place) handleLoss(cause error) {
 	if p.state == lost {
 		return
 	}

@@ -114,8 +114,8 @@ func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	r.Usage = all
 }
 
-// nodeTotal returns the usage of node i. If the connection to the node was lost, the usage of some ranks was
-// not reported, and the samples may be larger than total.
+// nodeTotal returns the usage of node i. If the node was lost before it reported the usage of all ranks, the CPU time
+// is the larger one of total and the samples.
 func nodeTotal(totals *Totals, i int, total job.NodeTotal) job.UsageTotal {
 	var u job.UsageTotal
 	u.UsageSample, u.Sampled = totals.NodeMaximum(i)
