@@ -68,7 +68,7 @@ func (c *rankSession) run(conn io.Reader) error {
 	}
 }
 
-// answerMessages handles all complete messages in the buffer and sends all replies in one write. If the
+// answerMessages handles all complete messages in the input buffer and sends all replies in one write. If the
 // server is frozen, it discards all input (pmi-wire.md 6.3).
 func (c *rankSession) answerMessages() error {
 	for !c.server.frozen.Load() {

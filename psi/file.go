@@ -11,8 +11,8 @@ import (
 // "FILE line N".
 type lineReader func(words []string, at string) error
 
-// readFile reads a host file or a PEFILE and calls handleLine for each line (placement.md 1.4). Lines may end with
-// CR LF. Blanks and commas separate words. A word that begins with # starts a comment.
+// readFile reads the file of PSI_HOSTFILE or PSI_PEFILE, and calls handleLine for each line (placement.md 1.4).
+// Lines may end with CR LF. Blanks and commas separate words. A word that begins with # starts a comment.
 func (l *nodeList) readFile(in Input, handleLine lineReader) error {
 	name := trimBlanks(l.value)
 	if name == "" {

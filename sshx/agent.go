@@ -69,9 +69,9 @@ func (a *keyAgent) disconnect() {
 	}
 }
 
-// An agentConn is a connection to the agent that records when it has failed. The library itself returns the
-// same errors for a failed connection as for a refused request. An agentConn has no Close method, so that the
-// library starts no goroutine that reads forever.
+// An agentConn is a connection to the agent that records when it has failed. x/crypto/ssh returns the same
+// errors for a failed connection as for a refused request. An agentConn has no Close method, so that
+// x/crypto/ssh starts no goroutine that reads forever.
 type agentConn struct {
 	conn net.Conn
 	err  error

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// defaultHostKeyAlgos returns the library's host key algorithms in OpenSSH's order (myproposal.h,
+// defaultHostKeyAlgos returns the host key algorithms of x/crypto/ssh in OpenSSH's order (myproposal.h,
 // KEX_DEFAULT_PK_ALG). Certificates come first, and ed25519, which is the fastest to verify, comes before the
 // others.
 func defaultHostKeyAlgos() []string {
@@ -22,7 +22,7 @@ func defaultHostKeyAlgos() []string {
 }
 
 // These functions return the default algorithms for key exchange, MACs, and signatures of users and of
-// certificate authorities. They are all algorithms of the library that do not use SHA-1.
+// certificate authorities. They are all algorithms of x/crypto/ssh that do not use SHA-1.
 func defaultKex() []string         { return withoutSHA1(ssh.SupportedAlgorithms().KeyExchanges) }
 func defaultMACs() []string        { return withoutSHA1(ssh.SupportedAlgorithms().MACs) }
 func defaultPubkeyAlgos() []string { return withCertAlgos(defaultCAAlgos()) }

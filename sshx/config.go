@@ -272,8 +272,8 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost returns the line number of the first Host line whose patterns are words. The library does not
-// record the line numbers of Host blocks.
+// lineOfHost returns the line number of the first Host line whose patterns are words. The ssh_config library
+// does not record the line numbers of Host blocks.
 func lineOfHost(lines []string, words []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)

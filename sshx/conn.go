@@ -17,9 +17,10 @@ import (
 	"remshell/deadline"
 )
 
-// An sshConn is the network connection below SSH. It has a read buffer, because the library reads the server's version
-// byte by byte. It keeps the first bytes received, since a peer that is not an SSH server often explains itself in
-// plain text. It records when the peer last sent something, and the error with which reading ended.
+// An sshConn is the network connection below SSH. It has a read buffer, because x/crypto/ssh reads the server's
+// version byte by byte. It keeps the first bytes received, since a peer that is not an SSH server often
+// explains itself in plain text. It records when the peer last sent something, and the error with which reading
+// ended.
 type sshConn struct {
 	net.Conn
 	r         *bufio.Reader

@@ -103,8 +103,8 @@ func (s *connSetup) prepareLogin() {
 	s.login.remaining = k.candidates()
 }
 
-// explain returns the DialError for an error of the library. It takes into account the current step and the text
-// that the server has sent.
+// explain returns the DialError for an error of x/crypto/ssh. It takes into account the current step and the
+// text that the server has sent.
 func (s *connSetup) explain(err error) *DialError {
 	var own *DialError
 	var algos *ssh.AlgorithmNegotiationError
@@ -131,8 +131,8 @@ func (s *connSetup) explain(err error) *DialError {
 	return newDialError(s.t, s.step, KindMismatch, "%s", strings.TrimPrefix(err.Error(), "ssh: handshake failed: ")).withCause(err)
 }
 
-// disconnected is the start of the library's error text for SSH_MSG_DISCONNECT. The library exports no type for
-// that error.
+// disconnected is the start of the error text of x/crypto/ssh for SSH_MSG_DISCONNECT. x/crypto/ssh exports no
+// type for that error.
 const disconnected = "ssh: disconnect, reason "
 
 // mismatchText returns the reason for a failed key exchange in which client and server share no algorithm of this kind.
@@ -150,8 +150,8 @@ func realAlgos(names []string) []string {
 	})
 }
 
-// adviceFor returns a hint with a line for ssh_config that allows an algorithm which the server supports. It
-// is empty if the library supports none of the server's algorithms.
+// adviceFor returns a hint with a line for ssh_config that allows an algorithm which the server supports. The
+// hint is empty if x/crypto/ssh supports none of the server's algorithms.
 func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	keyword, known := algorithmKeyword(e.What)
 	for _, name := range e.RequestedAlgorithms {
@@ -162,8 +162,8 @@ func adviceFor(e *ssh.AlgorithmNegotiationError, config string) string {
 	return "update the server, or use -launcher-exec ssh"
 }
 
-// algorithmKeyword returns the ssh_config keyword for a kind of algorithm, and the library's
-// algorithms of that kind.
+// algorithmKeyword returns the ssh_config keyword for a kind of algorithm, and the algorithms of that kind that
+// x/crypto/ssh supports.
 func algorithmKeyword(kind string) (keyword string, known []string) {
 	good, old := ssh.SupportedAlgorithms(), ssh.InsecureAlgorithms()
 	switch {

@@ -94,7 +94,7 @@ func judgeLines(k *knownKeys, principal string, key ssh.PublicKey, now time.Time
 var errNoPrincipals = errors.New("the certificate contains no host name")
 
 // checkHostCert checks the type, names, validity period and signature of a host certificate. A name in the
-// certificate may be a wildcard, which the library does not support.
+// certificate may be a wildcard, which x/crypto/ssh does not support.
 func checkHostCert(cert *ssh.Certificate, principal string, now time.Time) error {
 	if cert.CertType != ssh.HostCert {
 		return errors.New("the certificate is a user's certificate, not a host's")
@@ -209,7 +209,7 @@ func (h *hostKeyChecker) checkHostKey(_ string, remote net.Addr, key ssh.PublicK
 }
 
 // checkSignature returns an error if the signature of a certificate uses an algorithm that is not allowed.
-// SHA-1 is allowed only if CASignatureAlgorithms names it. The library itself refuses certificates that were
+// SHA-1 is allowed only if CASignatureAlgorithms names it. x/crypto/ssh itself refuses certificates that were
 // signed by another certificate.
 func (h *hostKeyChecker) checkSignature(key ssh.PublicKey) error {
 	cert, ok := key.(*ssh.Certificate)

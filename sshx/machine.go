@@ -58,8 +58,8 @@ type cachedResult struct {
 	err  error
 }
 
-// maxLookups is the maximum number of look-ups that run at the same time. The C library may use one daemon for all
-// of them.
+// maxLookups is the maximum number of look-ups that run at the same time. It is small because the C library may
+// pass all look-ups to one daemon.
 const maxLookups = 8
 
 // NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run at

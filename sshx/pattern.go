@@ -100,8 +100,8 @@ func firstQuotedArg(s string) (word string, n int, closed bool) {
 	return b.String(), n, quote == 0
 }
 
-// escapable reports whether a backslash escapes the character c (misc.c, argv_split). It escapes quotes and
-// backslashes and, outside of quotes, also blanks.
+// escapable reports whether a backslash escapes the character c (misc.c, argv_split): a quote, a backslash or,
+// outside of quotes, a blank. quote is the quote that is open, or 0.
 func escapable(c, quote byte) bool {
 	return c == '\'' || c == '"' || c == '\\' || (quote == 0 && c == ' ')
 }

@@ -18,7 +18,7 @@ type Image struct {
 	elf      *elf.File
 	segments []segment
 	table    *frameTable     // nil: none
-	sections []*frameSection // without a table: .debug_frame, .eh_frame
+	sections []*frameSection // .debug_frame and, without a table, .eh_frame
 	symbols  []*symbolTable
 	once     sync.Once // reads symbols
 }
@@ -115,8 +115,8 @@ func readerOf(file io.ReaderAt, base uint64) func(offset uint64, n int) []byte {
 	}
 }
 
-// findFrames finds the call frame information of the file. It uses the table for a binary search if there is one,
-// and the sections otherwise.
+// findFrames finds the call frame information of the file: .debug_frame, and the table for a binary search in
+// .eh_frame_hdr. Without such a table, it uses .eh_frame.
 func (m *Image) findFrames(header *elf.Prog) {
 	if header != nil {
 		if read, _ := m.readFrom(header.Vaddr); read != nil {

@@ -123,8 +123,8 @@ func (l *lineFinder) unitsOf(addresses []uint64) (units []*unit, err error) {
 	return units, nil
 }
 
-// locate returns the locations of each address of a unit. The innermost function comes first, followed by the
-// functions into which it was inlined.
+// locate returns the locations of each address of a compile unit. The innermost function comes first, followed
+// by the functions into which it was inlined.
 func (l *lineFinder) locate(u *unit) map[uint64][]Location {
 	if at, ok := u.entry.Val(dwarf.AttrStmtList).(int64); !ok || !plausibleLines(l.line, at) {
 		return nil
@@ -190,7 +190,7 @@ func (l *lineFinder) withInlined(entry *dwarf.Entry, files []*dwarf.LineFile, ad
 }
 
 // inlinedAt returns the entries of the inlined functions that contain an address, outermost first. r must be
-// positioned after the entry of the unit.
+// positioned after the entry of the compile unit.
 func (l *lineFinder) inlinedAt(r *dwarf.Reader, address uint64) (inlined []*dwarf.Entry) {
 	for n := 0; n < maxEntries; n++ {
 		e, err := r.Next()

@@ -61,7 +61,7 @@ func (x *executor) set(register uint64, r rule) {
 	}
 }
 
-// run executes call frame instructions, and stops after the instructions for the wanted address. It returns false if an
+// run executes call frame instructions, and stops after the instructions for x.address. It returns false if an
 // instruction is invalid.
 func (x *executor) run(instructions []byte) bool {
 	b := &byteReader{data: instructions}

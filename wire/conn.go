@@ -287,7 +287,7 @@ func (c *Conn) Recv() (Message, error) {
 	return m, Decode(m, body)
 }
 
-// readBody reads the body of message m, which has size bytes. For large Data messages it uses a buffer from
+// readBody reads the body of message m. The body has size bytes. For large Data messages it uses a buffer from
 // the pool.
 func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	data, pooled := m.(*Data)
@@ -344,7 +344,7 @@ func (c *Conn) SendHello(h *Hello) error {
 }
 
 // ReceiveHello waits for the helper's Hello message. It also returns the text that the login shell printed
-// before it. The error is a *HelloError.
+// before the message. The error is a *HelloError.
 func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {

@@ -18,9 +18,10 @@ Messages about other jobs, for --jobs, --kill and similar options. The helper ha
 	   | <--------------------------------- Evicted   what was done, or the error
 */
 
-// ListLedger requests the claims (records of the CPUs of jobs) and tickets (places in the queue) in a node's ledger. If
-// Job is set, the reply also contains the states of the ranks that this job of user UID has on the node. MaxBytes is
-// the maximum size of the reply. If it is 0, only the limit for all LedgerListed messages applies.
+// ListLedger requests the claims (records of the CPUs of jobs) and tickets (places in the queue) in a node's
+// ledger. If Job is set, the reply also contains the states of the ranks that this job of user UID has on the
+// node. MaxBytes is the maximum size of the reply. If MaxBytes is 0, only the limit for all LedgerListed
+// messages applies.
 type ListLedger struct {
 	AnsweredBy[*LedgerListed]
 

@@ -115,8 +115,8 @@ func getTimeoutOf(o message.Options) getTimeout {
 	return getTimeout(o.Timeout())
 }
 
-// awaitCommit answers a Get for a rank of this node. If the rank has not committed the key yet, the Get waits
-// for a commit (rule PMIX-33).
+// awaitCommit answers a Get for a rank of this node. If the rank has not committed the key yet but may still do
+// so, the Get waits for a commit (rule PMIX-33).
 func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
 	set, status := source.pairsFor(w), message.Success
@@ -152,8 +152,8 @@ func (r *localRank) pairsFor(w *pendingGet) *pairSet {
 	return &r.nodePairs
 }
 
-// startCommitTimers records that a rank has committed. At the rank's first commit, it starts the timers of
-// waiting Gets that have no timeout of their own. The caller holds g.mu.
+// startCommitTimers records that a rank has committed. At the rank's first commit, it starts the timers of Gets
+// that wait for other data of the rank and have no timeout of their own. The caller holds g.mu.
 func (g *group) startCommitTimers(r *localRank) {
 	if r.hasCommitted {
 		return
@@ -184,8 +184,8 @@ func (g *group) cancelGet(list *getQueue, w *pendingGet) bool {
 	return list.removeGet(w)
 }
 
-// finish stops the timer of a Get and answers the Get. If s is Success, the answer contains all data of the rank (rule
-// PMIX-35). Otherwise it contains no data.
+// finish stops the timer of a Get and answers the Get. If s is Success, the answer contains data, which is all
+// data of the rank and not only the requested key (rule PMIX-35).
 func (w *pendingGet) finish(data []byte, s message.Status) {
 	if w.timer != nil {
 		w.timer.Stop()

@@ -154,8 +154,8 @@ func (o *outbox) endWith(cause error) {
 	o.queue = nil
 }
 
-// countQueued adds a number of bytes, which may be negative, to the counts of queued bytes. The caller
-// holds o.mu.
+// countQueued adds a number of bytes, which may be negative, to the number of bytes that are queued for this
+// client and for its rank. The caller holds o.mu.
 func (o *outbox) countQueued(bytes int) {
 	o.bytes += bytes
 	o.rank.Add(int64(bytes))

@@ -59,7 +59,7 @@ func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, 
 	return all, nil
 }
 
-// normalize sorts the ranks and removes duplicates. If all ranks of the group are in the set, it sets ranks
+// normalize sorts the ranks and removes duplicates. If the set contains all ranks of the group, it sets ranks
 // to nil.
 func (s *setPart) normalize() {
 	if s.ranks == nil {

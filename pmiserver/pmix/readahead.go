@@ -43,8 +43,8 @@ func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	return next
 }
 
-// A readAhead says for how many further ranks a reply contains data. Ranks that have not committed the key
-// are left out.
+// A readAhead says how many further ranks are added to the reply to a Get. Ranks that have not committed the
+// requested key are left out.
 type readAhead struct {
 	count int
 	key   string
@@ -95,8 +95,8 @@ func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	}
 }
 
-// committedPairs returns the committed data of a rank, if this node has the data and it contains the key. Otherwise
-// it returns nil. The rank may be on any node.
+// committedPairs returns the committed data of a rank. It returns nil if this node does not have the data, or
+// the data does not contain the key. The rank may be on any node.
 func (g *group) committedPairs(rank int, key string) []byte {
 	local := g.byRank[rank]
 	if local == nil {

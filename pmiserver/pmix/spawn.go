@@ -105,6 +105,6 @@ func translateOptions(command *spawn.Command, options message.Options) {
 	}
 }
 
-// setsVariable reports whether an option sets an environment variable. Options that append to or prepend
-// to a value are ignored, because the value is not known here.
+// setsVariable reports whether key is an option that sets an environment variable. Options that append to or
+// prepend to a value are ignored, because the value is not known here.
 func setsVariable(key string) bool { return key == "pmix.envar.set" || key == "pmix.envar.add" }

@@ -132,7 +132,7 @@ func (f *Cluster) AddAlias(host string, names ...string) error {
 	return os.WriteFile(name, append([]byte(f.aliasEntry(h, names...)), old...), 0o600)
 }
 
-// sshdConfig returns the configuration of one host's sshd, whose files are in dir. The lines of o come first,
+// sshdConfig returns the configuration of one host's sshd, whose files are in dir. o.SSHDConfig comes first,
 // because OpenSSH uses the first value of each keyword.
 func (f *Cluster) sshdConfig(o Options, h Host, dir string) string {
 	var b strings.Builder

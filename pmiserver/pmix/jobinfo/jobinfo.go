@@ -79,7 +79,7 @@ func (p *pairs) putText(key, text string)                { p.putValue(key, bfrop
 func (p *pairs) putNumber(key string, n int)             { p.putValue(key, bfrops.Uint32Of(uint32(n))) }
 
 // Job returns the job info that a rank receives when it initializes PMIx. It describes the job and all its
-// nodes and ranks. In a large group it contains only this node and its ranks (rule PMIX-49).
+// nodes and ranks. For a group larger than FullUpTo, it describes only this node and its ranks (rule PMIX-49).
 func (v *View) Job() []byte {
 	var p pairs
 	v.putGeneral(&p)

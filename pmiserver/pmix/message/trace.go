@@ -55,8 +55,8 @@ type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// addFirst appends the first maxTracedItems elements to a trace line, and the number of the remaining elements. format
-// formats one element.
+// addFirst appends the first maxTracedItems elements of all to a trace line, and the number of the remaining
+// elements. format formats one element.
 func addFirst[T any](l *traceLine, all []T, format func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, format(one))
