@@ -6,13 +6,13 @@ import (
 	"unsafe"
 )
 
-// suspend stops this process with SIGTSTP and the signal's default action. The kernel then decides whether to stop the
-// process, as for any program. It does not stop a process in an orphaned process group, since no shell could continue
-// the process.
+// suspend stops this process with SIGTSTP and the signal's default action. The kernel then decides whether to
+// stop the process, as for any program. The kernel does not stop a process in an orphaned process group, since
+// no shell could continue the process.
 //
-// Go keeps its handler for a signal even after signal.Reset (runtime, sigdisable). So suspend sets the default action
-// with a system call, and restores the handler afterwards. It sends the signal to the calling thread. The thread
-// handles the signal when it returns from the system call, before the handler is set again.
+// Go keeps its handler for a signal even after signal.Reset (runtime, sigdisable). So suspend sets the default
+// action with a system call, and restores the handler afterwards. It sends the signal to the calling thread.
+// The thread handles the signal when it returns from the system call, before the handler is set again.
 func suspend() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -240,8 +240,8 @@ func (s *State) readOptions(f *stateFile) {
 	}
 }
 
-// readNodes reads the nodes. It returns an error if two nodes have the same ID, or if two names or aliases are the
-// same, ignoring case.
+// readNodes reads the nodes of the state file. It returns an error if two nodes have the same ID, or if two
+// names or aliases are the same, ignoring case.
 func (s *State) readNodes(nodes []node) error {
 	ids := make(map[int]bool, len(nodes))
 	names := make(map[string]bool, len(nodes))

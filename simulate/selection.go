@@ -146,8 +146,8 @@ func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 	return r.readRegions(rules)
 }
 
-// readRegions reads the regions. It returns an error if two regions have the same name, or if the key "domain"
-// contains an unknown region.
+// readRegions reads the regions of the state file. It returns an error if two regions have the same name, or if
+// the key "domain" contains an unknown region.
 func (r *selectionRules) readRegions(rules *job.SelectionRules) error {
 	known := make(map[string]bool)
 	for _, region := range r.Regions {

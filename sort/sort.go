@@ -150,8 +150,8 @@ func Parse(text string, flag bool) (Mode, error) {
 
 // OrderEntries returns host entries, which are indices into nodes, in the order in which ranks fill them
 // (placement.md 4.2). It orders entries by sort key and, for PROC, by whole load. Entries that are still equal
-// are ordered from larger to smaller nodes, then by ID, then by position in the list. It does not change its
-// arguments.
+// are ordered from larger to smaller nodes, then by ID, then by position in the list. OrderEntries does not
+// change its arguments.
 func OrderEntries(nodes []job.Node, entries []int, mode Mode) []int {
 	sorted := slices.Clone(entries)
 	read := mode.sortKey().read

@@ -93,8 +93,8 @@ func (w *sshConn) peerGreeting() string {
 	return strings.TrimSpace(string(w.greeting))
 }
 
-// connect tries to connect to the addresses one after the other, as ssh does. The remaining time is divided
-// equally among them.
+// connect tries to connect to addrs, one address after the other, as ssh does. The time until the deadline b is
+// divided equally among the remaining addresses.
 func (d *Dialer) connect(b *deadline.Deadline, t Target, addrs []netip.Addr) (net.Conn, *DialError) {
 	dialer := net.Dialer{}
 	if t.BindAddress != "" {

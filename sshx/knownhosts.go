@@ -80,8 +80,8 @@ func (f *knownFile) parse(data string) {
 	}
 }
 
-// addLine adds one line to the index. Like OpenSSH, it ignores lines that it cannot parse, because the file
-// may contain key types of other programs.
+// addLine adds one line of a known_hosts file to the index. Like OpenSSH, it ignores lines that it cannot
+// parse, because the file may contain key types of other programs.
 func (f *knownFile) addLine(text string, n int) {
 	l := knownLine{file: f.path, line: n}
 	word, rest := nextField(text)

@@ -136,8 +136,8 @@ func (p *Pacer) grantPermits(changed *pacedServer) {
 	}
 }
 
-// markReady adds a server to the queue if the server is below its limit and a caller waits for it. The caller must
-// hold p.mu.
+// markReady adds a server to p.ready if the server is below its limit and a caller waits for it. The caller
+// must hold p.mu.
 func (p *Pacer) markReady(s *pacedServer) {
 	if s.isWanted() && !s.isReady {
 		s.isReady, s.firstArrival = true, s.waiting[0].number

@@ -61,9 +61,9 @@ func AtCall(a Arch, sp, pc uint64) (r Registers) {
 // SP returns the stack pointer, or 0 if the stack pointer is unknown.
 func (r *Registers) SP(a Arch) uint64 { return r.value[layouts[a].sp] }
 
-// FromUser converts words, which are a struct user_regs_struct of amd64 or a user_pt_regs of arm64, to Registers. The
-// order of words is defined in arch/x86/include/asm/user_64.h and arch/arm64/include/uapi/asm/ptrace.h. It returns
-// false if there are too few words.
+// FromUser converts words to Registers. words is a struct user_regs_struct of amd64 or a user_pt_regs of arm64
+// (arch/x86/include/asm/user_64.h, arch/arm64/include/uapi/asm/ptrace.h). ok is false if there are too few
+// words.
 func FromUser(a Arch, words []uint64) (r Registers, ok bool) {
 	if a == ARM64 {
 		if len(words) < 33 {

@@ -129,8 +129,8 @@ func (s *frameSection) cieID() uint32 {
 	return 0
 }
 
-// parseCIE parses a CIE. content begins with the ID of the CIE and is loaded at address. It returns nil if the CIE
-// has an unknown version or format.
+// parseCIE parses a CIE, or returns nil if the CIE has an unknown version or format. content begins with the ID
+// of the CIE and is loaded at address.
 func parseCIE(content []byte, address uint64) *cie {
 	b := &byteReader{data: content, pos: 4}
 	version := b.u8()
@@ -304,8 +304,8 @@ func (t *frameTable) find(address uint64) *fde {
 	return f
 }
 
-// pair returns entry i of the table. start is the address at which a function begins, and at is the address of
-// its FDE. ok is false if the table cannot be read.
+// pair returns entry i of the frame table. start is the address at which a function begins, and at is the
+// address of its FDE. ok is false if the table cannot be read.
 func (t *frameTable) pair(i int) (start, at uint64, ok bool) {
 	b := &byteReader{data: t.read(t.first+8*uint64(i), 8)}
 	start, at = b.pointer(0x3b, t.address, t.address), b.pointer(0x3b, t.address, t.address)

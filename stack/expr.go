@@ -133,8 +133,8 @@ func evaluate(code []byte, regs *Registers, mem Memory, pcColumn int, pc uint64,
 	return pop(), !b.failed
 }
 
-// binaryOperation executes an operation on two values. y was the top of the expression's stack, and x was below it. It
-// returns false if the operation is not supported or impossible.
+// binaryOperation executes an operation on two values of the expression's stack. y was the top of the stack,
+// and x was below it. binaryOperation returns false if the operation is not supported or impossible.
 func binaryOperation(op byte, x, y uint64) (uint64, bool) {
 	is := func(b bool) uint64 {
 		if b {

@@ -157,9 +157,9 @@ func WrapLine(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// wrapPoint returns the index of the last blank of a line that has at most width characters before it. If there
-// is no such blank, it returns the first blank. It ignores blanks before the first word and after the last
-// word. If no blank is left, it returns -1.
+// wrapPoint returns the index of the last blank of a line that has at most width characters before it, or
+// otherwise of the first blank. Blanks before the first word and after the last word are ignored. If no blank
+// is left, wrapPoint returns -1.
 func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {

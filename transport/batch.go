@@ -288,8 +288,8 @@ func (b *dialBack) cannotDialBack(reason string) {
 	s.Log.Info().Msg(text)
 }
 
-// sendsProgram logs that the binary is sent over the starter's streams. Until the binary has arrived, there
-// is no program on the host that could connect to mpiexec (rule RM-36).
+// sendsProgram logs that mpiexec's binary is sent over the streams of the starter program. Until the binary has
+// arrived, there is no program on the host that could connect to mpiexec (rule RM-36).
 func (b *dialBack) sendsProgram(size int64) {
 	s := b.owner.starter
 	s.Log.Info().Msgf("%s has no copy of mpiexec: sending %d MB through %s; to avoid this, install mpiexec on a path that all hosts share",

@@ -164,8 +164,8 @@ func (o *OneStep) timeouts(hosts int) stepTimeouts {
 	return t
 }
 
-// dial calls the starter. If the batch system is busy, it calls the starter again, up to the allowed number of
-// retries.
+// dial calls the starter program. If the batch system is busy, it calls the program again, up to the allowed
+// number of retries.
 func (s *stepAttempt) dial(ctx context.Context) {
 	defer func() {
 		if why := recover(); why != nil {
@@ -210,8 +210,8 @@ func (s *stepAttempt) failContext(err error) {
 	})
 }
 
-// attempt calls the starter once. It returns nil if each host has a Result or will get its own call of the starter.
-// It returns the starter's Verdict if the batch system is busy.
+// attempt calls the starter program once. It returns nil if each host has a Result or will get its own call of
+// the starter. It returns the starter's Verdict if the batch system is busy.
 func (s *stepAttempt) attempt(ctx context.Context) (busy *Verdict) {
 	hosts := slices.Sorted(maps.Keys(s.pending))
 	refused := refusals{warn: s.PerHost.Warn}
@@ -345,7 +345,7 @@ func (s *stepAttempt) timeoutHosts(listener *dialback.Listener) {
 	}
 }
 
-// starterEnded handles the end of the starter before all helpers have connected. If the batch system is
+// starterEnded handles the end of the starter program before all helpers have connected. If the batch system is
 // busy, it returns the starter's Verdict.
 func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	v := p.verdict(p.ended(programEndTime).exit)
@@ -396,8 +396,8 @@ func ReportCannotDialBack(out io.Writer, host string, cause error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, cause)
 }
 
-// readStepOutput reads the output of a step until its end, so that the starter never blocks in a write. It sends
-// the lines to the channel lines. After stop is closed, it drops the lines.
+// readStepOutput reads the output of a step until its end, so that the starter program never blocks in a write.
+// It sends the lines to the channel lines. After stop is closed, it drops the lines.
 func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) {
 	defer close(lines)
 	in := bufio.NewReaderSize(out, maxLine)

@@ -74,8 +74,8 @@ func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	return s
 }
 
-// stepVariables holds the names of environment variables that a batch system sets. They tell each task of a
-// step on which host the task runs.
+// stepVariables holds the names of environment variables that a batch system sets. Each task of a step finds
+// out from these variables on which host it runs.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset

@@ -123,9 +123,9 @@ func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 // Close closes the connection or ends the local program. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
-// Source returns where the node got the binary. "shared" is a shared file system, "cache" is the cache on the node, and
-// "sent" means that mpiexec has sent the binary. "told" is a path that the user has given. "found" means that the node
-// already had the binary, at an unknown place. "child" is this machine.
+// Source returns where the node got the helper's binary. "shared" is a shared file system, "cache" is the cache
+// on the node, and "sent" means that mpiexec has sent the binary. "told" is a path that the user has given.
+// "found" means that the node already had the binary, at an unknown place. "child" is this machine.
 func (c *Conn) Source() string { return c.source }
 
 // Noise returns the text that the login shell printed before it ran the command.

@@ -23,9 +23,9 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is the maximum number of bytes of the binary that may not have reached the host when all
-	// bytes have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the sockets
-	// have buffers.
+	// maxInFlight is the maximum number of bytes of the helper's binary that may not have reached the host when
+	// all bytes have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the
+	// sockets have buffers.
 	maxInFlight = 4 << 20
 )
 
@@ -152,8 +152,8 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine sends the script again, for the binary of the node's architecture. line is the script's report
-// of the architecture. retryOtherMachine retries only once for a host.
+// retryOtherMachine sends the delivery script again, for the binary of the node's architecture. line is the
+// script's report of the architecture. retryOtherMachine retries only once for a host.
 func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {
@@ -228,8 +228,8 @@ func (d *delivery) readUntil(end byte, limit int) ([]byte, error) {
 	return got, errTooMuchText
 }
 
-// sendProgram sends the binary to the host. It ignores a failed write, because the host may have sent the
-// reason, which is read afterwards.
+// sendProgram sends the helper's binary to the host. It ignores a failed write, because the host may have sent
+// the reason, which is read afterwards.
 func (d *delivery) sendProgram() error {
 	if d.writeErr != nil {
 		return nil

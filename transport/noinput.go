@@ -23,12 +23,12 @@ can be started. It has the join token, which is not secret:
 	   | <== TLS, proof by the token and the job's secret ====== helper
 */
 
-// silentCodes maps the first word of the script's "fail" lines to an exit code. Exit codes are used if the script
-// cannot send text to mpiexec.
+// silentCodes maps the first word of the "fail" lines of the delivery script to an exit code. Exit codes are
+// used if the script cannot send text to mpiexec.
 var silentCodes = map[string]int{"machine": 101, "told": 102, "never": 103, "space": 104}
 
-// silentSay returns a shell function that replaces the script's function for printing lines of the protocol. The new
-// function prints nothing. For a failure, it ends the shell with an exit code.
+// silentSay returns a shell function that replaces the delivery script's function for printing lines of the
+// protocol. The new function prints nothing. For a failure, it ends the shell with an exit code.
 func silentSay() string {
 	var cases strings.Builder
 	for _, word := range []string{"machine", "told", "never", "space"} {

@@ -12,8 +12,8 @@ import (
 //go:embed deliver.sh
 var deliverScript string
 
-// deliveryScript returns the script that /bin/sh on a node runs to find or receive the binary. tag makes the
-// name of a temporary file unique among all hosts that share a directory.
+// deliveryScript returns the script that /bin/sh on a node runs to find or receive the helper's binary. tag
+// makes the name of a temporary file unique among all hosts that share a directory.
 func (s HelperBinary) deliveryScript(tag string) string {
 	dirs := s.nodeDirs
 	if dirs == nil {
@@ -53,8 +53,8 @@ func (s HelperBinary) deliveryScript(tag string) string {
 	return fill.Replace(withoutComments(deliverScript))
 }
 
-// hostPrefix returns the text at the start of each line of the script's output. In a batch step, where the lines of
-// many hosts are merged, it is the host's name. Otherwise it is empty.
+// hostPrefix returns the text at the start of each line of the delivery script's output. In a batch step, where
+// the lines of many hosts are merged, it is the host's name. Otherwise it is empty.
 func (s *stepVariables) hostPrefix() string {
 	if s == nil {
 		return ""

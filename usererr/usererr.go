@@ -46,8 +46,8 @@ func Reason(err error) string {
 	return err.Error()
 }
 
-// Detail returns the part of an error that Reason leaves out because it differs between hosts. Examples are an
-// address, a fingerprint, and the last output of a program. It returns "" if there is no such part.
+// Detail returns the part of an error that Reason leaves out because it differs between hosts, or "" if there
+// is none. Examples are an address, a fingerprint, and the last output of a program.
 func Detail(err error) string {
 	var d interface{ Detail() string }
 	if errors.As(err, &d) {

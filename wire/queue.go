@@ -26,9 +26,9 @@ After ClaimsChanged, mpiexec requests the decision lock again. The helper of the
 queue as long as the connection lasts and Pings arrive.
 */
 
-// These are the interval and the timeout of Ping messages in the queue. An mpiexec that waits in a queue sends
-// a Ping to its queue host every PingEvery. If the helper on the queue host receives no Ping for PingTimeout,
-// it removes the request from the queue.
+// These are the interval and the timeout of Ping messages in the job queue. An mpiexec that waits in the queue
+// sends a Ping to its queue host every PingEvery. If the helper on the queue host receives no Ping for
+// PingTimeout, it removes the request from the queue.
 const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
@@ -37,9 +37,9 @@ const (
 	HeartbeatEvery = 10 * time.Second
 )
 
-// LockDecision requests the decision lock of the queue. Only the holder of the lock may plan and claim
-// (placement.md 6.4). mpiexec sends LockDecision to the helper on the queue host. If LocalOnly is set, the job runs
-// on this node only. Then the helper takes no lock, and its reply only gives the length of the queue.
+// LockDecision requests the decision lock of the job queue. Only the holder of the lock may plan and claim
+// (placement.md 6.4). mpiexec sends LockDecision to the helper on the queue host. If LocalOnly is set, the job
+// runs on this node only. Then the helper takes no lock, and its reply only gives the length of the queue.
 type LockDecision struct {
 	AnsweredBy[*DecisionLocked]
 
@@ -70,8 +70,8 @@ type UnlockDecision struct{}
 
 func (m *UnlockDecision) Fields(*Codec) {}
 
-// Enqueue adds a request to the queue. mpiexec sends Enqueue to the helper on the queue host. The request leaves
-// the queue when the connection ends, or when no Ping arrives for PingTimeout.
+// Enqueue adds a request to the job queue. mpiexec sends Enqueue to the helper on the queue host. The request
+// leaves the queue when the connection ends, or when no Ping arrives for PingTimeout.
 type Enqueue struct {
 	AnsweredBy[*QueuePosition]
 
@@ -84,8 +84,9 @@ func (m *Enqueue) Fields(c *Codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition reports how many requests are ahead of this request, and how many are in the queue. If Err is set, this
-// request is no longer in the queue. If EvictedBy is set, that user has removed this request.
+// QueuePosition reports how many requests are ahead of this request in the job queue, and how many are in the
+// queue. If Err is set, this request is no longer in the queue. If EvictedBy is set, that user has removed this
+// request.
 type QueuePosition struct {
 	Ahead, Total int
 	Err          string

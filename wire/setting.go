@@ -27,8 +27,8 @@ var settingNumbers = make(map[reflect.Type]int)
 // maxSettings is the maximum number of Settings in a Prepare.
 const maxSettings = len(settingTypes)
 
-// RegisterSetting registers a feature's kind of setting. examples are valid settings for tests. It is called
-// while the program is initialized. No two kinds may have the same number.
+// RegisterSetting registers a feature's kind of setting. RegisterSetting must be called while the program is
+// initialized. examples are valid settings for tests. No two kinds may have the same number.
 func RegisterSetting[S any, P interface {
 	*S
 	Setting

@@ -40,8 +40,8 @@ const (
 	Always                      // after Greeting
 )
 
-// A Kind is a kind of message and one row of the table (rule TRUST-4). It has a name, a sender, a phase, the
-// maximum size of a body in bytes, and a function that returns an empty message.
+// A Kind is a kind of message, and one row of the message table (rule TRUST-4). It has a name, a sender, a
+// phase, the maximum size of a body in bytes, and a function that returns an empty message.
 type Kind struct {
 	Name    string
 	Sender  Side
@@ -171,8 +171,8 @@ func NumberFor[M Message]() byte {
 	return number
 }
 
-// Register adds the row of a feature's message M to the table. Features call Register while the program is
-// initialized. The number must not be in use. New features use numbers from 100 on.
+// Register adds the row of a feature's message M to the message table. Features call Register while the program
+// is initialized. The number must not be in use. New features use numbers from 100 on.
 func Register[M any, P interface {
 	*M
 	Message

@@ -28,8 +28,8 @@ func (x *groupSearch) noteEnded(group string) {
 	}
 }
 
-// findGroup returns the group with the given namespace. The group's ranks may be on any node. It returns nil if there
-// is no such group.
+// findGroup returns the group with the given namespace, or nil if there is no such group. The group's ranks may
+// be on any node.
 func (s *Server) findGroup(namespace string) *group {
 	g := s.groupByNamespace(namespace)
 	if g != nil || s.GroupFinder == nil {

@@ -175,8 +175,8 @@ func (c *client) findNames(ctx context.Context, keys []string, minimum int, mayW
 	return nil, message.NotFound
 }
 
-// republish restores names that a look-up has removed from the table but whose values the client cannot receive (rule
-// PMIX-41).
+// republish restores published names that a look-up has removed but whose values the client cannot receive
+// (rule PMIX-41).
 func (c *client) republish(keys []string, names []*Name) {
 	for i, n := range names {
 		if n != nil && n.Once {

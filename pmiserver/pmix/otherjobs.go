@@ -180,8 +180,8 @@ func (x *jobsExchanger) GiveUp(id fence.ID, exchanging bool) {
 // hasOtherNodes reports whether other nodes of this job have ranks in the collective.
 func (x *jobsExchanger) hasOtherNodes() bool { return len(x.m.participants) < x.own.size() }
 
-// first returns the first member of this job in the set, or nil if that member is on another node. The node
-// of the first member exchanges data with other jobs for the whole job.
+// first returns the first member of this job in the set of processes, or nil if that member is on another node.
+// The node of the first member exchanges data with other jobs for the whole job.
 func (x *jobsExchanger) first() *participant {
 	part := x.own[0]
 	for _, p := range x.m.participants {
@@ -192,8 +192,8 @@ func (x *jobsExchanger) first() *participant {
 	return nil
 }
 
-// exchangeJobs sends the data of this job to the other jobs of the set. It returns the groups that these jobs
-// send.
+// exchangeJobs sends the data of this job to the other jobs in the set of processes. It returns the groups that
+// these jobs send.
 func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups []groupRecord, err error) {
 	s := x.m.server
 	ownJob, _ := jobOf(x.own[0].namespace)
@@ -357,8 +357,8 @@ func (x *jobsExchanger) nameOf(sender, receiver string) string {
 	return fmt.Sprintf(NamePrefix+"%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 
-// describe encodes the groups of this job that are in the set, with the data that their members have committed. all
-// contains the records of all nodes. For a disconnect, describe adds no data.
+// describe encodes the groups of this job in the set of processes, with the data that their members have
+// committed. all contains the records of all nodes. For a disconnect, describe adds no data.
 func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, error) {
 	records, err := x.m.decodeRecords(all)
 	if err != nil {

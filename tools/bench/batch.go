@@ -127,9 +127,9 @@ func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c tes
 // quote joins words to one shell command, with single quotes around each word. No word may contain a single quote.
 func quote(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
 
-// runRounds measures commands inside a batch job. words are the number of rounds and the commands, separated by
-// --and. runRounds first runs each command once without measuring it. Then it prints one line for each command in
-// each round. It returns the exit code.
+// runRounds measures commands inside a batch job, and returns the exit code. words are the number of rounds and
+// the commands, separated by --and. runRounds first runs each command once without measuring it. Then it prints
+// one line for each command in each round.
 func runRounds(words []string) int {
 	rounds, err := strconv.Atoi(words[0])
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"remshell/sshx"
 )
 
-// lowerBoundArg is the argument that makes this program do only what is needed to start the ranks or to send the
+// lowerBoundArg is the argument that makes this program do only what is needed to start ranks or to send a
 // file:
 //
 //	--floor ssh PROGRAM HOST,HOST...   run PROGRAM with mpiexec's SSH client alone, in one session per host
@@ -25,8 +25,8 @@ import (
 //	--floor fork PROGRAM N             fork and exec PROGRAM, N times
 const lowerBoundArg = "--floor"
 
-// runLowerBound runs one of the commands that follow lowerBoundArg. words[0] is "ssh", "send" or "fork". It returns
-// the exit code.
+// runLowerBound runs one of the commands that follow lowerBoundArg, and returns the exit code. words[0] is
+// "ssh", "send" or "fork".
 func runLowerBound(words []string) int {
 	if len(words) != 3 {
 		fmt.Fprintln(os.Stderr, "floor: three words are needed")

@@ -133,8 +133,8 @@ func (b *bench) run(ctx context.Context, pattern string, list bool) error {
 	return errors.Join(errs...)
 }
 
-// measureGroup measures all cases of a group and prints their rows of the table. If the group needs a test cluster,
-// measureGroup creates the cluster first and removes it at the end.
+// measureGroup measures all cases of a group and prints their rows of the result table. If the group needs a
+// test cluster, measureGroup creates the cluster first and removes it at the end.
 func (b *bench) measureGroup(ctx context.Context, g caseGroup, dir string) error {
 	var err error
 	if g.batch != nil {

@@ -75,8 +75,8 @@ func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 }
 
 // meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes all
-// descendants of the command, even orphans. The memory is the peak of the largest process. If keepOutput is true,
-// meter then prints the command's standard output. It returns the exit code of bench itself.
+// descendants of the command, even orphans. The memory is the peak of the largest process. If keepOutput is
+// true, meter then prints the command's standard output. meter returns the exit code of bench itself.
 func meter(words []string, keepOutput bool) int {
 	s, code, err := measureProcess(words, keepOutput)
 	if err != nil {

@@ -76,8 +76,8 @@ func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
 	)
 }
 
-// knownHosts returns a known_hosts file with the name and the address of each host. OpenSSH looks up both name and
-// address if the name is in /etc/hosts. It looks up "[addr]:port" if the port is not 22.
+// knownHosts returns a known_hosts file with the name and the address of each host. OpenSSH looks up both name
+// and address if the name is in /etc/hosts. If the port is not 22, OpenSSH looks up "[addr]:port".
 func knownHosts(hosts []Host, hash bool) string {
 	var b strings.Builder
 	for _, h := range hosts {

@@ -64,8 +64,8 @@ func listenLoopback(i int) (net.Listener, error) {
 	return net.Listen("tcp4", "127.0.0.1:0")
 }
 
-// aliasFiles writes the files of the state directory for the kinds Loopback and InProcess, whose hosts are aliases
-// of this machine.
+// aliasFiles writes the files of the cluster's state directory for the kinds Loopback and InProcess, whose
+// hosts are aliases of this machine.
 func (f *Cluster) aliasFiles(o Options) error {
 	userKey, userPub, err := newKey("field")
 	if err != nil {

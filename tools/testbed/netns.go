@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// These scripts are copied to the state directory and run there with sh. So they remain available when go run or go
-// test removes its temporary files.
+// These scripts are copied to the cluster's state directory and run there with sh. So they remain available
+// when go run or go test removes its temporary files.
 var (
 	//go:embed scripts/keeper.sh
 	keeperScript string
@@ -80,8 +80,8 @@ func (f *Cluster) upNamespaces(ctx context.Context, o Options) error {
 	return err
 }
 
-// netnsFiles writes all files of the state directory. It creates the directory bin/ of the repository if that does
-// not exist.
+// netnsFiles writes all files of the cluster's state directory. It creates the directory bin/ of the repository
+// if that does not exist.
 func (f *Cluster) netnsFiles(o Options) error {
 	userKey, userPub, err := newKey("root@head")
 	if err != nil {
@@ -180,9 +180,9 @@ func setColumn(text, user string, column int, value string) string {
 	return strings.Join(lines, "")
 }
 
-// fstab returns the mounts of a host in the order in which they are made. /run comes last, because it may hide the
-// state directory. The source "field" is a name that the machine's own mounts do not have, because mount(8) skips
-// mounts that seem to exist already.
+// fstab returns the mounts of a host in the order in which they are made. /run comes last, because it may hide
+// the cluster's state directory. The source "field" is a name that the machine's own mounts do not have,
+// because mount(8) skips mounts that seem to exist already.
 func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace

@@ -195,8 +195,8 @@ func (f *Cluster) killStrays() error {
 	return waitGone(func(p Process) bool { return killed[p.PID] })
 }
 
-// waitGone waits until no running process is left for which killed returns true. Zombies count as ended. It returns
-// an error after downTimeout.
+// waitGone waits until no running process is left for which killed returns true. A zombie is not a running
+// process. After downTimeout, waitGone returns an error.
 func waitGone(killed func(Process) bool) error {
 	ctx, cancel := context.WithTimeout(context.Background(), downTimeout)
 	defer cancel()

@@ -171,8 +171,8 @@ func (f *Cluster) upSGE(ctx context.Context) error {
 	})
 }
 
-// countUsableQueues returns the number of queue instances that accept jobs. text is the output of qstat -f. Such an
-// instance has an empty column "states", and its host has reported a load.
+// countUsableQueues returns the number of queue instances that accept jobs. text is the output of qstat -f. A
+// queue instance accepts jobs if its column "states" is empty and its host has reported a load.
 func countUsableQueues(text string) (n int) {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)

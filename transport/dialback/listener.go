@@ -202,8 +202,8 @@ func (d *Listener) isClosed() bool {
 	return d.closed
 }
 
-// addPending adds a pending connection. If there are too many pending connections, it closes the oldest. It returns
-// false if the Listener is closed.
+// addPending adds a pending connection, and closes the oldest one if there are too many. It returns false if
+// the Listener is closed.
 func (d *Listener) addPending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
