@@ -69,7 +69,7 @@ var sortKeys = []sortKey{
 }
 
 // readLoad returns a function that returns a load average of a node in hundredths. index selects the load
-// average of the last 1, 5 or 15 minutes. Since hundredths are whole numbers, equal loads are always equal
+// average of the last 1, 5 or 15 minutes. Since hundredths are whole numbers, equal loads always give equal
 // values (placement.md 4.3).
 func readLoad(index int) func(*job.Node) keyValue {
 	return func(n *job.Node) keyValue {

@@ -151,8 +151,8 @@ func validDomain(name string) bool {
 	return name != "" && !strings.Contains(also, name[:1]) && !strings.Contains(name, "..") && !strings.ContainsFunc(name, bad)
 }
 
-// looksLikeAddress reports whether a name looks like an address, even an invalid one, so that it cannot be a
-// host name (ssh.c, is_addr_fast).
+// looksLikeAddress reports whether a name looks like an address, and so cannot be a host name. The address may
+// be invalid (ssh.c, is_addr_fast).
 func looksLikeAddress(name string) bool {
 	return strings.ContainsAny(name, "%:") || strings.Trim(name, "0123456789.") == ""
 }

@@ -157,8 +157,8 @@ func (r configReader) read(name string, depth int) (*configFile, error) {
 }
 
 // checkOwner returns an error for a configuration file that other users can write to, as readconf.c does.
-// Otherwise they could run commands as the user. ssh does not check the system's main file. checkOwner rejects
-// that file if all users can write to it, but not if only a group can (rule TRUST-27).
+// Without this check, they could run commands as this user. ssh does not check the system's main file.
+// checkOwner rejects that file if all users can write to it, but not if only a group can (rule TRUST-27).
 func (r configReader) checkOwner(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

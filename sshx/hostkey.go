@@ -32,8 +32,8 @@ type keyVerdict struct {
 // principal is the name that a certificate must contain.
 //
 // There are two differences from OpenSSH. A line that revokes the key for either name takes precedence over all
-// other lines. If known_hosts contains only keys of other types for the host, the result is KindChangedKey.
-// mpiexec requested the known types first, so the server did not offer them.
+// other lines. If known_hosts contains only keys of other types for the host, the result is KindChangedKey. In
+// this case the server did not offer a known type, although mpiexec requested the known types first.
 func judgeHostKey(k, fallback *knownKeys, principal string, key ssh.PublicKey, now time.Time) keyVerdict {
 	if l := findRevocation(k.files, []string{k.name, principal}, key); l != nil {
 		return keyVerdict{kind: KindRevokedKey, line: l}

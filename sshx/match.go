@@ -100,7 +100,7 @@ func (s *hostScope) applySetting(set setting) {
 		}
 		return
 	}
-	// ProxyJump and ProxyCommand exclude each other: the first one counts.
+	// ProxyJump and ProxyCommand exclude each other: the first one is used.
 	switch jump := s.firstWord("proxyjump"); {
 	case key == "proxycommand" && jump != "" && !strings.EqualFold(jump, "none"):
 		return

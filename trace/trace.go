@@ -42,8 +42,8 @@ type Span struct {
 // Took returns the duration of the step.
 func (s Span) Took() time.Duration { return s.Ended - s.Began }
 
-// MaxSpans is the maximum number of spans that a Recorder keeps. It only counts further spans. A span takes about
-// 120 bytes.
+// MaxSpans is the maximum number of spans that a Recorder keeps. Further spans are counted but not kept. A span
+// takes about 120 bytes.
 const MaxSpans = 250_000
 
 // maxErrorText is the maximum number of bytes of an error's text that are kept.

@@ -23,8 +23,8 @@ const (
 	maxLine    = 8 << 10
 	maxDirs    = 4 // number of directories that are tried (script.go)
 
-	// maxInFlight is the maximum number of bytes of the helper's binary that may not have reached the host when
-	// all bytes have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the
+	// maxInFlight is the maximum number of bytes of the helper's binary that are still on the way to the host
+	// when all bytes have been written. An SSH channel holds 2 MiB (OpenSSH, CHAN_SES_WINDOW_DEFAULT), and the
 	// sockets have buffers.
 	maxInFlight = 4 << 20
 )

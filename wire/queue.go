@@ -103,7 +103,8 @@ func (m *QueuePosition) Fields(c *Codec) {
 }
 
 // Overtake moves this request before all requests that the user UID has in the queue now (rule TRUST-18). If
-// Number is set, it moves this request before that ticket only. The reply is QueuePosition.
+// Number is set, Overtake moves this request only before the ticket with that number. The reply is
+// QueuePosition.
 type Overtake struct {
 	AnsweredBy[*QueuePosition]
 

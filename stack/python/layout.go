@@ -38,8 +38,8 @@ const (
 	lineLocations                  // 3.11 and later
 )
 
-// layouts contains the layouts of the CPython versions that do not publish their offsets, by minor version. The
-// offsets are for 64-bit builds, from the headers of the releases:
+// layouts maps minor versions of CPython to layouts. It contains the versions that do not publish their
+// offsets. The offsets are for 64-bit builds, from the headers of the releases:
 // Include/internal/pycore_{runtime,interp,frame}.h and
 // Include/cpython/{pystate,code,frameobject,unicodeobject}.h.
 var layouts = map[int]layout{

@@ -244,8 +244,8 @@ func (r *Runtime) table(m reader, object uint64) []byte {
 }
 
 // text returns the contents of a Python str object, or "" if object is not one. The state of the object
-// consists of these bits, from the lowest: 2 for interned, 3 for the size of a code unit, 1 for compact, 1 for
-// ascii.
+// consists of these bits, from the lowest: 2 bits for interned, 3 for the size of a code unit, 1 for compact, 1
+// for ascii.
 func (r *Runtime) text(m reader, object uint64) string {
 	l := &r.layout
 	state, ok1 := m.half(object + l.state)

@@ -35,8 +35,9 @@ import (
 )
 
 const (
-	// windowBytes is how many bytes of a stack are copied while its thread is stopped. Of all stacks after the
-	// first fullWindows, only laterWindowBytes are copied. Further bytes are read when the thread runs again.
+	// windowBytes is how many bytes of a stack are copied while its thread is stopped. Of each stack after the
+	// first fullWindows ones, only laterWindowBytes bytes are copied. Further bytes are read when the thread
+	// runs again.
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64

@@ -25,7 +25,8 @@ const (
 )
 
 // streamCases returns the cases that measure output and input. The input case is compared with the same program
-// without a launcher. Hydra 4.0.2 fails ("assert (!closed)") if its input arrives faster than a rank reads.
+// without a launcher, not with Hydra. Hydra 4.0.2 fails ("assert (!closed)") if its input arrives faster than a
+// rank reads.
 func (b *bench) streamCases() []testCase {
 	r := roundLimits{5, 15, 12 * time.Second}
 	lines := []string{"-n", "4", b.self, linesArg, "1000000"}

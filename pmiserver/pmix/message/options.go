@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Options are the options of a request, as a list of Infos. If a key occurs twice, the last value counts.
+// Options are the options of a request, as a list of Infos. If a key occurs twice, the last value is used.
 type Options []bfrops.Info
 
 // Find returns the value of a key.
