@@ -24,8 +24,8 @@ const (
 // a length and a distance stand for 258 bytes (RFC 1951).
 const maxInflation = 258 * 8 / 2
 
-// maxBlobs is the maximum number of blobs in a fence. No cluster has that many nodes. An empty blob takes one byte
-// in the encoded list, and 24 bytes in memory.
+// maxBlobs is the maximum number of blobs in a fence. Each node sends one blob, and no cluster has that many
+// nodes. An empty blob takes one byte in the encoded list, but 24 bytes in memory.
 const maxBlobs = 1 << 18
 
 var errInflate = errors.New("the compressed data in the message are malformed")

@@ -52,9 +52,9 @@ func (m *LockDecision) Fields(c *Codec) {
 	c.Bool(&m.LocalOnly)
 }
 
-// DecisionLocked grants the decision lock. Ahead is the number of requests that are in the queue before this
-// request. If Notice is set, it says why the helper could not take the lock. Other jobs may then be planned at the
-// same time.
+// DecisionLocked is the reply to LockDecision. mpiexec then holds the decision lock, unless LocalOnly was set
+// or Notice is set. Notice says why the helper could not take the lock; other jobs may then be planned at the
+// same time. Ahead is the number of requests that are in the queue before this request.
 type DecisionLocked struct {
 	Ahead  int
 	Notice string

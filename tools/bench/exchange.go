@@ -41,8 +41,9 @@ func (b *bench) exchangeCases(hosts, pmi, pmix int) []testCase {
 	}
 }
 
-// exchangeTime returns a function that returns TOTAL from the line that rank 0 has printed (testdata/pmi1/exchange.h).
-// The function returns an error if the line contains another number of ranks.
+// exchangeTime returns a function that returns the total time of the exchange, from the line that rank 0 has
+// printed (TOTAL in testdata/pmi1/exchange.h). The function returns an error if the line contains another
+// number of ranks.
 func exchangeTime(ranks int) func(sample) (time.Duration, error) {
 	return func(s sample) (total time.Duration, err error) {
 		var size int

@@ -56,8 +56,9 @@ func (f *Cluster) slurmFiles() []file {
 	}
 }
 
-// slurmConf returns the contents of slurm.conf(5). The configuration uses neither control groups nor affinity, because
-// a host of the cluster is not a container. Slurm finds the processes of a step by their parent processes.
+// slurmConf returns the contents of slurm.conf(5). The configuration uses neither control groups nor affinity,
+// because the hosts of the cluster share the machine's control groups and CPUs. Slurm finds the processes of a
+// step by their parent processes.
 func (f *Cluster) slurmConf() string {
 	lines := []string{
 		"ClusterName=field",
