@@ -105,17 +105,17 @@ func TestSpawnHosts(t *testing.T) {
 	}{
 		{job.SpawnHosts{}, "host=b", ""},
 		{job.SpawnHosts{}, "add-host=b", ""},
-		{job.SpawnHosts{}, "host=c", "rank 0 on a: the spawn was refused: the job does not include c (--spawn-hosts c allows it)"},
-		{job.SpawnHosts{}, "hosts=c1,b,c2", "rank 0 on a: the spawn was refused: the job does not include c[1-2] (--spawn-hosts c[1-2] allows it)"},
+		{job.SpawnHosts{}, "host=c", "rank 0 on a: the spawn was refused: the job does not include c (allowed with --spawn-hosts c)"},
+		{job.SpawnHosts{}, "hosts=c1,b,c2", "rank 0 on a: the spawn was refused: the job does not include c[1-2] (allowed with --spawn-hosts c[1-2])"},
 		{job.SpawnHosts{}, "add-host=c", "the job does not include c"},
-		{job.SpawnHosts{}, "host=here", "the job does not include here (--spawn-hosts here allows it)"},
-		{job.SpawnHosts{Job: true}, "host=b", "the job does not include b (--spawn-hosts candidates allows it)"},
+		{job.SpawnHosts{}, "host=here", "the job does not include here (allowed with --spawn-hosts here)"},
+		{job.SpawnHosts{Job: true}, "host=b", "the job does not include b (allowed with --spawn-hosts candidates)"},
 		{job.SpawnHosts{Job: true}, "host=a", ""},
 		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=c", "c now belongs to the job, because rank 0 on a requested it (--spawn-hosts c)"},
 		{job.SpawnHosts{List: host("c"), Option: "--spawn-hosts c"}, "host=d", "the job does not include d"},
 		{any, "host=c", "c now belongs to the job, because rank 0 on a requested it (--spawn-hosts any)"},
-		{any, "host=here", "the job does not include here (--spawn-hosts any,localhost allows it)"},
-		{any, "host=alias", "the job does not include alias (--spawn-hosts any,localhost allows it)"},
+		{any, "host=here", "the job does not include here (allowed with --spawn-hosts any,localhost)"},
+		{any, "host=alias", "the job does not include alias (allowed with --spawn-hosts any,localhost)"},
 		{job.SpawnHosts{Any: true, List: host("here"), Option: "--spawn-hosts any,localhost"}, "host=here", "here now belongs to the job"},
 		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "host=a", "rank 0 on a: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)"},
 		{job.SpawnHosts{None: true, Option: "--no-spawn"}, "", "rank 0 on a: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)"},
@@ -244,7 +244,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 			r, answers := asking(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
 			result, err := r.Do(t)
 			answer := <-answers
-			if want := fmt.Sprintf("info key %s: the helper on the host of the rank has not read this file", key); err != nil || result.Code != 0 || answer.Err != want {
+			if want := fmt.Sprintf("info key %s: the helper on the rank's host did not read the file %s", key, file); err != nil || result.Code != 0 || answer.Err != want {
 				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.Err.String())
 			}
 		}

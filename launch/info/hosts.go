@@ -125,7 +125,7 @@ func (g *HostPolicy) NotAllowedError(hosts []job.NodeDef) error {
 	case g.Allowed.Any:
 		allow = "any,localhost"
 	}
-	return &ForbiddenError{fmt.Sprintf("the job does not include %s (--spawn-hosts %s allows it)", list, allow)}
+	return &ForbiddenError{fmt.Sprintf("the job does not include %s (allowed with --spawn-hosts %s)", list, allow)}
 }
 
 // A ForbiddenError says that rule TRUST-9 or TRUST-10 forbids a spawn. Messages print Text after the rank's name.

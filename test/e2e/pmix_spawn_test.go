@@ -40,8 +40,8 @@ func TestOpenMPISpawns(t *testing.T) {
 	spawn("-n", "1", program, "many", "1", "2").checkOutput(t, b, strings.Split(strings.Replace(many, "appnum 1", "appnum 0", 1), "\n"))
 	for _, test := range []struct{ args, told string }{
 		{program + " missing", "program /nowhere/at/all: no such file or directory"},
-		{program + " try host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (--spawn-hosts n9 allows it)"},
-		{program + " try add-host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (--spawn-hosts n9 allows it)"},
+		{program + " try host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (allowed with --spawn-hosts n9)"},
+		{program + " try add-host n9 1", "rank 0 on n1: the spawn was refused: the job does not include n9 (allowed with --spawn-hosts n9)"},
 		{"-genv SPAWN_PROGRAM " + mpiProgram(t, "spawn.mpich4") + " " + program + " try color blue 1", "it is built for MPICH, but the program that spawns it uses PMIx"},
 		{"--no-spawn " + program + " try color blue 1", "rank 0 on n1: the spawn was refused: MPI_Comm_spawn is not allowed (--no-spawn)"},
 		{"--nooversubscribe " + program + " try color blue 8", "8 ranks do not fit: there are free slots for only 7 ranks on 1 node (n1)"},

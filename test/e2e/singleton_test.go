@@ -30,7 +30,7 @@ func TestSingleton(t *testing.T) {
 		{"nested 2", "", 0, []string{"children: 1 of 1 parents, appnum 0, sum 2", "children: 1 of 1 parents, appnum 0, sum 2",
 			"parents: 1 and 1 children, sum 2", "parents: 1 and 1 children, sum 2"}, ""},
 		{"missing", "", 0, []string{"spawn: refused"}, "spawn -n 2 /nowhere/at/all: localhost: program /nowhere/at/all: no such file"},
-		{"host n1 1", "", 15, nil, "rank 0 on localhost: the spawn was refused: the job does not include n1 (--spawn-hosts n1 allows it)"},
+		{"host n1 1", "", 15, nil, "rank 0 on localhost: the spawn was refused: the job does not include n1 (allowed with --spawn-hosts n1)"},
 		{"host n1 1", "MPIEXEC_SPAWN_HOSTS=n1", 0, []string{"children: 1 of 1 parents, appnum 0, sum 2", "parents: 1 and 1 children, sum 2"},
 			"n1 now belongs to the job, because rank 0 on localhost requested it (MPIEXEC_SPAWN_HOSTS=n1)"},
 		{"one 1", "MPIEXEC_TIMEOUT=soon", 15, nil, `"soon"`},

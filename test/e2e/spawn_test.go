@@ -45,10 +45,10 @@ func TestSpawnGoesWhereItMay(t *testing.T) {
 	program := mpiProgram(t, "spawn")
 	b := newTestCluster(t, testbed.Options{Hosts: 3})
 	b.requireNamespaces(t)
-	const stranger = "mpiexec: rank 0 on n1: the spawn was refused: the job does not include n3 (--spawn-hosts n3 allows it)\n"
+	const stranger = "mpiexec: rank 0 on n1: the spawn was refused: the job does not include n3 (allowed with --spawn-hosts n3)\n"
 	here := strings.TrimSpace(b.outputOf(t, "hostname"))
 	local := func(name, way string) string {
-		return fmt.Sprintf("mpiexec: rank 0 on n1: the spawn was refused: the job does not include %s (--spawn-hosts %s allows it)\n", name, way)
+		return fmt.Sprintf("mpiexec: rank 0 on n1: the spawn was refused: the job does not include %s (allowed with --spawn-hosts %s)\n", name, way)
 	}
 	b.runSpawnCases(t, program, []string{"-hosts", "n1:4,n2:4"},
 		spawnCase{key: "host", value: "n1", on: "n1"},
