@@ -196,7 +196,7 @@ func (l *nodeList) addHost(name string, times int) error {
 
 func (l *nodeList) addEntries(i, times int, token string) error {
 	if len(l.entries)+times > maxEntries {
-		return l.badNodesError(token, fmt.Sprintf("is too much: the list may have at most %d entries", maxEntries))
+		return l.badNodesError(token, fmt.Sprintf("makes the list too long; at most %d entries are allowed", maxEntries))
 	}
 	for range times {
 		l.entries = append(l.entries, i)

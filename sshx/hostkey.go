@@ -252,7 +252,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 		e := newDialError(h.t, "host key", KindHostCert, "the host certificate is not valid, and the host key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			withDetails("authority at %s", where).withCause(v.err)
 		if errors.Is(v.err, errNoPrincipals) {
-			e.withHint("sign it with the names of the host (ssh-keygen -h -n NAMES), or record its key with --accept-new-host-keys")
+			e.withHint("sign the certificate with the names of the host (ssh-keygen -h -n NAMES), or record the host key with --accept-new-host-keys")
 		}
 		return e
 	}

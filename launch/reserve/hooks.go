@@ -51,7 +51,7 @@ func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 }
 
 // ErrTooSlow is returned by Preparation.Wait when the time limit has passed.
-var ErrTooSlow = errors.New("mpiexec did not finish the preparation of the hosts in time")
+var ErrTooSlow = errors.New("mpiexec did not finish preparing the hosts in time")
 
 // prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all
 // features together must have finished by startBy. Otherwise the start timeout applies to each feature separately.
