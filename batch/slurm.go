@@ -229,7 +229,7 @@ func groupNames(w Inputs, group int) slurmNames {
 }
 
 // readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm does not
-// specify the number of tasks, it is the CPUs of a host divided by the CPUs of one task.
+// specify the number of tasks, it is the number of CPUs of a host divided by the number of CPUs of one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hostsVariable, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {

@@ -81,8 +81,8 @@ func examineLocalLogin(ctx context.Context, sys System) *job.NodeDiagnosis {
 	return &exam
 }
 
-// detectLocalPMI returns which PMI a program on this machine may use and how that was found out. It returns
-// "" if there is no such program.
+// detectLocalPMI returns a text that says which PMI a program on this machine may use, and how mpiexec knows. It
+// returns "" if there is no such program.
 func detectLocalPMI(app job.App, environ []string) string {
 	path, missing := rank.FindProgram(app.Argv[0], app.Dir, app.SearchBefore, rank.SearchPath(environ))
 	if missing != nil {

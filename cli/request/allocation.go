@@ -127,9 +127,8 @@ func allocationOption(line option.Line) string {
 	return ""
 }
 
-// allocationRequest returns which groups of a heterogeneous allocation the command line requests. If app is
-// not nil, these are the groups for this app context. Otherwise, if each app context names groups, they are
-// the groups of all app contexts together.
+// allocationRequest returns the options for reading the allocation. The groups (--het-group) are the groups of app
+// or, if app is nil, of all app contexts. If one of these names no groups, all groups of the job are read.
 func allocationRequest(line option.Line, app *option.AppContext) (options batch.Options, err error) {
 	options.Job = line.Job.BatchOption().WholeJob
 	options.File, options.Form = batch.Form(line.Job.RMFile)

@@ -10,8 +10,8 @@ import (
 	"remshell/job"
 )
 
-// queueRequest returns where the job looks for claims of other jobs (records of the CPUs that they use) and for their
-// tickets (records of their places in the queue). If a candidate host is a node of the cluster file, the job uses the
+// queueRequest returns the places where the job looks for other jobs' claims (records of CPUs in use) and tickets
+// (records of places in the queue). Outside a batch job, a job with a candidate host in the cluster file uses the
 // cluster's queue.
 func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	ledger, _ := w.lookupEnv("MPIEXEC_LEDGER")

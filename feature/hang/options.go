@@ -61,8 +61,8 @@ func init() {
 	})
 }
 
-// watchingFor returns how a job is watched for progress, or nil if the job is not watched. seen is true if
-// people read what mpiexec prints.
+// watchingFor returns the settings for watching whether a job makes progress, or nil if the job is not watched. seen
+// is true if people read what mpiexec prints.
 func watchingFor(o Options, seen bool) *Watching {
 	w := &Watching{After: defaultTime, Plain: o.Hang != nil, Ends: o.HangAction == "end"}
 	if o.Hang != nil {

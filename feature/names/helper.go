@@ -46,8 +46,8 @@ func (q *requests) ask(ctx context.Context, request *NameRequest) (NameReply, er
 	return *named, nil
 }
 
-// republish publishes again a name that a lookup has removed. It is called if the rank that looked up the name has
-// ended without receiving it (rule PMIX-41). It does not wait for a reply.
+// republish restores a name that a lookup has removed. It is called if the rank that looked up the name ended before
+// it received the reply (rule PMIX-41). It does not wait for a reply.
 func (q *requests) republish(service string, m *NameReply) {
 	if m.OK && m.FirstReadOnly {
 		go q.ask(context.Background(), &NameRequest{Op: Publish, Service: service, Port: m.Port, Value: m.Value, FirstReadOnly: true})

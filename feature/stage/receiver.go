@@ -30,9 +30,9 @@ neither output nor signals.
 	StageFiles --> make a folder, reserve space --> copy files found here --> request the others
 	FileChunk  --> write, hash --> credit                               ... --> StageResult
 
-A file may be on this node already: under mpiexec's own path on a shared file system, or staged by another job of
-this user. Such a file is recognized only by its hash. It is copied, because its owner may change it. The hashes of
-received files are checked, too.
+A file may be on this node already: under mpiexec's own path on a shared file system, or staged by another job of this
+user. Such a file is recognized only by its hash. The receiver copies it, because other processes may change the
+original. The hashes of received files are checked, too.
 */
 type receiver struct {
 	send  func(wire.Message) error

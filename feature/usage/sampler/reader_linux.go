@@ -16,8 +16,8 @@ import (
 /*
 A Reader reads /proc. In each pass it reads one file of each process that may be part of the job. Reading a file takes
 about 5 µs. So the Reader reads the file of each unrelated process only once. A process that does not descend from the
-helper never will, so the Reader skips it as long as it lives. The inode of the directory in /proc, which is part of the
-listing, shows that it is still the same process.
+helper can never become a descendant, so the Reader skips it as long as it lives. The inode of the directory in /proc,
+which is part of the listing, shows that it is still the same process.
 
 	/proc --list--> pid, inode --.-- known to be unrelated: skipped
 	                             '-- others: read --> descends from the helper, or its parent is gone: returned
@@ -42,7 +42,7 @@ type seenProcess struct {
 }
 
 // maxOpenFiles is the maximum number of stat files that stay open between passes. Keeping them open saves half of the
-// time. A process may have only 1,024 open files.
+// time of a pass. A process may have only 1,024 open files.
 const maxOpenFiles = 256
 
 // Read reads and returns all processes in the order of their PIDs. So it usually reads a parent before its child, and
