@@ -183,8 +183,8 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of the given groups of a heterogeneous Slurm job, in the given order. If numbers is
-// nil, it returns the hosts of all groups.
+// slurmGroups returns the hosts of the given groups of a heterogeneous Slurm job, in ascending order of the groups.
+// If numbers is nil, it returns the hosts of all groups.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE is %d, but at most %d groups are allowed", groups, maxHosts)}

@@ -92,8 +92,8 @@ func nodeSetInfo(line option.Line, sys System) string {
 }
 
 // newReread returns a function for reserve.Env.RereadRequest, or nil if the request does not wait or has no cluster
-// file. While a request waits, this function reads the cluster file again before each attempt to start (placement.md
-// 6.1, 6.5). It does not read options, variables and host files again.
+// file. While a request waits, this function reads the cluster file again before each attempt to start, if the file
+// has changed (placement.md 6.1, 6.5). It does not read options, variables and host files again.
 func newReread(line option.Line, sys System, w request.Inputs, starter request.Starter, first job.Request) func() (job.Request, bool, error) {
 	if w.Cluster == nil || !first.Wait {
 		return nil

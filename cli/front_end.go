@@ -58,8 +58,8 @@ func (s System) programName() string {
 // isMpijob reports whether the program is mpijob, or a program whose command line is translated to mpijob's.
 func (s System) isMpijob() bool { return s.frontEnd == "mpijob" || statusFrontEnds[s.frontEnd] != nil }
 
-// splitFrontEnd splits off a first argument "--NAME" that FrontEndArgs has added. It returns NAME and the
-// other arguments.
+// splitFrontEnd splits off a first argument "--NAME" that FrontEndArgs has added. It returns NAME and the other
+// arguments. If there is no such argument, name is mpiexec.
 func splitFrontEnd(args []string) (name string, rest []string) {
 	for _, name = range frontEnds {
 		if len(args) > 0 && args[0] == "--"+name {

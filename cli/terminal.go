@@ -170,9 +170,9 @@ func rankInput(line option.Line, s job.Streams, stdin io.Reader) (io.Reader, err
 	return newForegroundReader(stdin), nil
 }
 
-// reportUnreadInput prints a warning on a terminal if mpiexec has read input from a pipe that no rank has
-// read. Such input is lost: in a shell loop that reads a pipe line by line, the first job would take all
-// lines. Nothing is lost if the input is a file, because mpiexec seeks back to the unread part.
+// reportUnreadInput prints a note on a terminal if mpiexec has read input from a pipe that no rank has read. Such
+// input is lost: in a shell loop that reads a pipe line by line, the first job would take all lines. Nothing is lost
+// if the input is a file, because mpiexec seeks back to the unread part.
 func (c *invocation) reportUnreadInput() {
 	if !isTerminal(c.sys.Err) || isTerminal(c.sys.In) || c.req.Streams.StdinFile != "" {
 		return

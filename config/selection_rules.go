@@ -85,7 +85,7 @@ func (t *keyTable) takeAccess(users, groups string) job.Access {
 }
 
 // takeClasses removes a key from the table and returns its list of classes. It adds an error for a class that does
-// not exist. It returns nil, which admits any class, if the key is missing.
+// not exist. It returns nil, which admits any class, if the key is missing or the value is "any".
 func (t *keyTable) takeClasses(key string) []string {
 	names := t.takeWords(key, singleton)
 	if len(names) == 1 && strings.EqualFold(names[0], "any") {

@@ -153,8 +153,8 @@ func (s *segment) readHosts(list string) error {
 	return nil
 }
 
-// sortRanges sorts ranges of node numbers and removes duplicates. If an item is not a range, it returns the items
-// unchanged, so that mpiexec reports the error.
+// sortRanges sorts ranges of node numbers and removes duplicates. If an item is neither a number nor a range, it
+// returns the items unchanged, so that mpiexec reports the error.
 func sortRanges(items []string) string {
 	const most = 1 << 16
 	set := make(map[int]bool)

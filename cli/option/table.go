@@ -124,8 +124,8 @@ func (s Spelling) argument() string {
 	return " " + s.placeholder()
 }
 
-// placeholder returns the placeholder for the text that the user must add to this spelling: N for a number of
-// ranks, or another name.
+// placeholder returns the placeholder for the text that the user must add to this spelling: N for a number of ranks,
+// or VALUE.
 func (s Spelling) placeholder() string {
 	if s.takesNumber() {
 		return "N"

@@ -313,8 +313,7 @@ func launcherName(j option.JobOptions) string {
 	return cmp.Or(j.Launcher, "ssh")
 }
 
-// allocationNotes returns warnings about contradictions in the allocation, and about settings of the cluster
-// file that have no effect inside an allocation.
+// allocationNotes returns the warnings about the cluster file and about the allocation.
 func (w Inputs) allocationNotes() (notes []job.Note) {
 	if w.Cluster != nil {
 		for _, warning := range w.Cluster.Warnings {

@@ -13,8 +13,8 @@ import (
 )
 
 // CheckOutside returns an error for candidate hosts that do not belong to the batch job, although ssh might reach
-// them. It allows this machine and the hosts of --allow-outside. It allows all hosts if -rmk none is given or mpiexec
-// runs inside a rank. If the hosts of the batch job cannot be read, it returns nil.
+// them. It allows this machine. It allows all hosts with --allow-outside or -rmk none, and if mpiexec runs inside a
+// rank. If the hosts of the batch job cannot be read, it returns nil.
 func (w Inputs) CheckOutside(req job.Request, j option.JobOptions) error {
 	outer, _ := w.lookupEnv("MPIEXEC_JOBID")
 	if j.AllowOutside || j.RMK == "none" || j.RMK == "user" || outer != "" {

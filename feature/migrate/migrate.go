@@ -189,8 +189,8 @@ func (m *mover) abandon() {
 	}
 }
 
-// claimedCPUs returns how many CPUs the job has reserved on each target node. It returns nil if the job is
-// not being moved.
+// claimedCPUs returns how many CPUs the job has reserved on each target node. It returns nil unless the attempt ends
+// because the job is being moved.
 func (m *mover) claimedCPUs() map[string]int {
 	if m.move == nil || !m.move.endsAttempt {
 		return nil

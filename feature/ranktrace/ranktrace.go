@@ -166,8 +166,8 @@ func endOf(exit *job.Exit) error {
 	return nil
 }
 
-// fenceReached records that the ranks on a host have reached a fence of all ranks of their group. all is true if
-// this host was the last one.
+// fenceReached records that the ranks on a host have reached the first fence of all ranks of their group. It ignores
+// later fences. all is true if this host was the last one.
 func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	if l == nil {
 		return

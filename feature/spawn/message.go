@@ -84,7 +84,8 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *Spawned) { v.CountRankReply() })
 }
 
-// checkSpawn checks a rank's request to spawn others. The returned message is nil if the rank has exited meanwhile.
+// checkSpawn checks a rank's request to spawn others. The returned message is nil if mpiexec must ignore the request,
+// for example because the rank has exited meanwhile.
 func checkSpawn(v *node.Validator, m *Spawn) (wire.Message, error) {
 	g := v.FindGroup(m.Request.Group)
 	if g == nil || !v.HasRank(g, m.Request.Rank) {

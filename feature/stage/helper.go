@@ -59,8 +59,8 @@ func isValid(m *StageFiles) bool {
 	return !bad && (m.InPlace || len(m.Sums) == len(m.Files))
 }
 
-// beginStaging prepares for the files that mpiexec is going to send. It returns nil if the files are in place
-// already.
+// beginStaging prepares for the files that mpiexec is going to send. If the files are in place already, mpiexec sends
+// none, and beginStaging replies at once.
 func beginStaging(s *helper.Session, m *StageFiles) *staging {
 	t := &staging{session: s, files: m.Files, inPlace: m.InPlace}
 	if m.InPlace {

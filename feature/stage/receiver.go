@@ -210,8 +210,8 @@ func (s *receiver) finishFile(i int) error {
 	return err
 }
 
-// findHere copies file i if the file is on this node already. It returns false if the file is not on this
-// node.
+// findHere copies file i if the file is on this node already. It returns false if the file is not on this node. If
+// file i is empty, findHere creates it.
 func (s *receiver) findHere(i int) (bool, error) {
 	if s.files[i].Size == 0 {
 		err := s.openFile(i)

@@ -80,8 +80,8 @@ func usageByRank(r job.Result, firsts []int) string {
 	return format.Columns(rows)
 }
 
-// peakText formats the largest amount of memory in use. Without samples it formats maxRSS, the memory of the
-// largest process.
+// peakText formats the largest amount of memory in use. Without samples it formats maxRSS, the memory of the largest
+// process, as a lower bound.
 func peakText(u job.UsageTotal, maxRSS int64) string {
 	if u.Sampled || maxRSS == 0 {
 		return memoryText(max(u.Mem, maxRSS))

@@ -98,8 +98,8 @@ func (a *stateCollector) addState(s job.RankState) {
 // isOverdue reports whether totalTimeout has passed.
 func (a *stateCollector) isOverdue() bool { return !time.Now().Before(a.deadline) }
 
-// collectFromDir reads states from all helpers that have a socket in a directory. It opens the directory and each
-// socket only once, and checks them afterwards, because their owner could replace them.
+// collectFromDir reads states from the sockets in a directory that belong to the helpers in a.helpers. It opens the
+// directory and each socket only once, and checks them afterwards, because their owner could replace them.
 func (a *stateCollector) collectFromDir(dir string) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -45,8 +45,8 @@ type seenProcess struct {
 // time of a pass. A process may have only 1,024 open files.
 const maxOpenFiles = 256
 
-// Read reads and returns all processes in the order of their PIDs. So it usually reads a parent before its child, and
-// the CPU time of a child that ends meanwhile is not counted twice.
+// Read reads and returns the processes that may belong to the job, in the order of their PIDs. So it usually reads a
+// parent before its child, and the CPU time of a child that ends meanwhile is not counted twice.
 func (r *Reader) Read() []Process {
 	if r.dir == 0 {
 		fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)

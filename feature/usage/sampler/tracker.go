@@ -164,7 +164,7 @@ func (b *Tracker) findOrphanOwner(p *Process, e *Ownership) int {
 }
 
 // Owner returns the rank that a process belonged to when it was last read. It returns false if the process was never
-// read.
+// read or belonged to no rank.
 func (b *Tracker) Owner(pid int) (rank int, known bool) {
 	if b == nil {
 		return NoRank, false
