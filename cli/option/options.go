@@ -95,7 +95,7 @@ type AppOptions struct {
 type InheritedOptions struct {
 	Host      []HostExpr `name:"-host" mca:"orte_default_dash_host prte_default_dash_host" rival:"hosts" env:"I_MPI_HYDRA_HOSTS_GROUP" also:"-hosts -H --nodelist -hosts-group" arg:"LIST" topic:"Where ranks run" help:"hosts to use: n1,n2:4,user@node[01-16]"`
 	HostFile  string     `name:"-hostfile" mca:"orte_default_hostfile prte_default_hostfile" rival:"hosts" env:"HYDRA_HOST_FILE I_MPI_HYDRA_HOST_FILE WCOLL" also:"-f -machinefile -machine --machine-file --hosts-file" arg:"FILE" topic:"Where ranks run" help:"read hosts from FILE; - is standard input"`
-	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"start at most K ranks on each host" least:"0" hint:"it counts ranks on each host; hosts are named with -host"`
+	PPN       int        `name:"-ppn" env:"I_MPI_PERHOST" also:"-N -perhost -grr -npernode --ntasks-per-node -pernode=1" arg:"K" topic:"Where ranks run" help:"start at most K ranks on each host" least:"0" hint:"this option sets the number of ranks on each host; to list hosts, use -host"`
 	TPP       string     `name:"--tpp" mca:"rmaps_base_cpus_per_rank rmaps_base_cpus_per_proc" read:"PSI_TPP OMP_NUM_THREADS" default:"1" also:"--threads-per-process --cpus-per-proc --cpus-per-rank --cpus-per-task --depth" arg:"T" topic:"Where ranks run" help:"number of CPUs of each rank"`
 	NodeType  string     `name:"--nodetype" read:"PSI_HW_TYPE" also:"--node-type" arg:"LIST" topic:"" help:"use only hosts that have all these features"`
 	PMI       PMIOffer   `name:"--pmi" also:"--mpi -pmix=pmix" arg:"WHAT" topic:"" under:"Life cycle" default:"auto" help:"PMI for ranks: auto, pmi1, pmi2, pmix, both, none"`
@@ -106,7 +106,7 @@ type InheritedOptions struct {
 	NUMAList  string     `name:"--numa-list" arg:"LIST" topic:"" under:"Where ranks run" help:"use only these NUMA nodes of each host: 0,2-3"`
 	StrictMem bool       `name:"--strict-mem" topic:"" under:"Where ranks run" help:"keep each rank within one NUMA node"`
 	HWThreads string     `name:"--hw-threads" arg:"K" topic:"" under:"Where ranks run" help:"use K hardware threads of each core; 0: all"`
-	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"give each rank N GPUs of its own; 0: hide all GPUs" hint:"write how many GPUs a rank gets; kinds of them have no names here"`
+	GPUs      GPUCount   `name:"-gpus-per-proc" also:"-g --gpus-per-task" arg:"N" topic:"" least:"0" help:"give each rank N GPUs of its own; 0: hide all GPUs" hint:"write the number of GPUs of each rank; a type of GPU cannot be chosen"`
 }
 
 // JobOptions contains the options that apply to the whole job, no matter in which app context they are given (scope J).
@@ -171,7 +171,7 @@ type JobOptions struct {
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"assume that hosts share no file systems"`
 	Simulate     int           `name:"--simulate-nodes" excludes:"cluster-state" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"simulate K nodes on this machine: sim0, sim1"`
 	RMK          string        `name:"-rmk" excludes:"cluster-state" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,{systems},file" topic:"" under:"Where ranks run" default:"auto" help:"use the hosts that a batch system allocated"`
-	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"set a value for jobs of batch systems: margin=60"`
+	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"set a value for batch jobs: margin=60"`
 	RMFile       string        `name:"--rm-file" excludes:"cluster-state" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"read the allocated hosts from FILE"`
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"allow hosts outside of the batch job"`
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"network that ranks use: ib0, 10.1.0.0/16"`
@@ -192,7 +192,7 @@ type JobOptions struct {
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"print the output of one rank after the other"`
 	Collapse   bool         `name:"--collapse" excludes:"ordered-output" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"merge identical lines of several ranks: [0-3] text"`
 	PTY        Ranks        `name:"--pty" also:"--interactive=0" arg:"RANKS" takes:"attached" implied:"0" topic:"" help:"give rank 0, or these ranks, a pseudo-terminal"`
-	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"ranks that read input: 0, 1,3-5, all, none, file=F" hint:"to copy the program (Open MPI's -s), do so before"`
+	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"ranks that read input: 0, 1,3-5, all, none, file=F" hint:"to copy the program to the hosts, as -s of Open MPI does, use --stage-program"`
 
 	PMIPort  bool     `name:"-pmi-port" topic:"" under:"Life cycle" help:"connect ranks to their PMI server by TCP"`
 	Universe Universe `name:"-usize" env:"MPIEXEC_UNIVERSE_SIZE" default:"INFINITE" arg:"N" topic:"" under:"Life cycle" help:"set MPI_UNIVERSE_SIZE: a number, SYSTEM, INFINITE"`
@@ -227,7 +227,7 @@ type JobOptions struct {
 	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"copy limits and priority to hosts: all, none"`
 	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write a report of the job to FILE, as JSON"`
 
-	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"reach hosts by ssh (built in), fork, exec, others" hint:"for the hosts of a batch system use -rmk, for other ways -launcher exec with -launcher-exec 'COMMAND %h'"`
+	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"reach hosts by ssh (built in), fork, exec, others" hint:"to use the hosts of a batch system, use -rmk; to connect with another program, use -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program to use instead of ssh: 'docker exec -i %h'"`
 	LauncherArgs    ShellWords  `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"more arguments for the program that starts helpers"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"read FILE instead of ~/.ssh/config; none: no file"`
