@@ -56,7 +56,7 @@ func (t *Table) decode(o *Option, text string) (reflect.Value, error) {
 				return reflect.Value{}, &usererr.Error{Text: "the launcher " + text + " does not pass standard input to its programs", Remedy: "use -launcher " + other}
 			}
 			if system, product := batch.ByProduct(text); system != nil && o.Name == "rmk" {
-				return reflect.Value{}, fmt.Errorf("%s is a %s: -rmk %s", product, system.Title, system.Name)
+				return reflect.Value{}, &usererr.Error{Text: fmt.Sprintf("%s is a kind of %s", product, system.Title), Remedy: "use -rmk " + system.Name}
 			}
 			return reflect.Value{}, fmt.Errorf("%q is not one of %s", text, strings.Join(o.Words, ", "))
 		}

@@ -121,7 +121,7 @@ func (e *Export) UnmarshalText(text []byte) error {
 		case strings.EqualFold(word, "none") && len(words) == 1:
 			return nil
 		case strings.EqualFold(word, "none"):
-			return errors.New("NONE stands alone")
+			return errors.New("NONE cannot be used with other values")
 		case word == "" && i == 0:
 			return errors.New("the value is empty")
 		}

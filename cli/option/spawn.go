@@ -32,7 +32,7 @@ func (u *Universe) UnmarshalText(text []byte) error {
 		err = atLeast(1, n)
 	}
 	if err != nil {
-		return fmt.Errorf("%w; nor SYSTEM or INFINITE", err)
+		return fmt.Errorf("%w; SYSTEM and INFINITE are also allowed", err)
 	}
 	u.Size = n
 	return nil
@@ -70,7 +70,7 @@ func (h *SpawnHosts) UnmarshalText(text []byte) error {
 		case name == "any":
 			h.Any = true
 		case name == "candidates" || name == "job" || name == "none":
-			return fmt.Errorf("%q stands alone", name)
+			return fmt.Errorf("%q cannot be used with other hosts", name)
 		default:
 			h.Hosts = append(h.Hosts, e)
 		}
