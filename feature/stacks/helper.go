@@ -48,24 +48,17 @@ func (n *nodeStacks) request(m *GatherStacks) {
 // watchTime is how long ranks are watched while they run, to see whether they make progress.
 const watchTime = 500 * time.Millisecond
 
-// gather starts a goroutine that reads the stacks of the requested ranks, because reading may take seconds.
+// gather starts a goroutine that reads the stacks of the ranks, because reading may take seconds.
 func (n *nodeStacks) gather() {
 	s, m := n.session, n.current
 	if m == nil {
 		return
 	}
-	wanted := func(rank int) bool { return len(m.Ranks) == 0 || slices.Contains(m.Ranks, rank) }
 	var targets []target
-	var ended []int
+	ended := slices.Clone(n.retired)
 	tree := proc.ReadTree()
-	for _, rank := range n.retired {
-		if wanted(rank) {
-			ended = append(ended, rank)
-		}
-	}
 	for _, r := range s.Ranks() {
 		switch {
-		case !wanted(r.Number):
 		case r.IsAlive():
 			targets = append(targets, target{r.Number, tree.ActiveChild(r.Child.PID)})
 		case r.Exit != nil:

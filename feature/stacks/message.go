@@ -24,18 +24,16 @@ import (
 	"remshell/wire"
 )
 
-// GatherStacks requests the stacks of ranks of the node. An empty Ranks means all ranks of the node. The
-// helper sends no SIGQUIT to the ranks until it has sent the reply.
+// GatherStacks requests the stacks of all ranks of the node. The helper sends no SIGQUIT to the ranks until it has sent
+// the reply.
 type GatherStacks struct {
 	wire.AnsweredBy[*StackGroups]
 
-	Ranks []int
 	Watch bool // also watch for a moment whether ranks move
 }
 
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *GatherStacks) Fields(c *wire.Codec) {
-	c.Nums(&m.Ranks, wire.Length{Name: "ranks", Max: wire.MaxOnNode}, wire.RankRange)
 	c.Bool(&m.Watch)
 }
 
@@ -55,8 +53,8 @@ func (m *StackGroups) Fields(c *wire.Codec) {
 const maxGroupsBytes = 1 << 20
 
 func init() {
-	wire.Register[GatherStacks](102, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 1 << 20, Example: func(rank int) wire.Message {
-		return &GatherStacks{Ranks: []int{rank}, Watch: true}
+	wire.Register[GatherStacks](102, wire.Row{Sender: wire.Launcher, Phase: wire.Running, MaxBody: 64, Example: func(int) wire.Message {
+		return &GatherStacks{Watch: true}
 	}})
 	wire.Register[StackGroups](103, wire.Row{Sender: wire.Helper, Phase: wire.Running, MaxBody: maxGroupsBytes, Example: func(rank int) wire.Message {
 		return &StackGroups{Report: job.StackReport{Notes: []string{"n"}, Groups: []job.StackGroup{{Ranks: []int{rank}, Nodes: []string{"a"}, Threads: 1, State: job.StackStopped,

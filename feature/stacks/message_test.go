@@ -19,8 +19,8 @@ func group(change func(*job.StackGroup)) *StackGroups {
 
 // The frames of the messages do not change.
 func TestFrames(t *testing.T) {
-	wiretest.CheckBytes(t, &GatherStacks{}, "66020000")
-	wiretest.CheckBytes(t, &GatherStacks{Ranks: []int{3}}, "6603020600")
+	wiretest.CheckBytes(t, &GatherStacks{}, "660100")
+	wiretest.CheckBytes(t, &GatherStacks{Watch: true}, "660102")
 	wiretest.CheckBytes(t, &StackGroups{}, "6703000000")
 }
 

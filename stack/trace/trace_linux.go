@@ -83,7 +83,6 @@ type Thread struct {
 type Process struct {
 	PID     int
 	Threads []Thread      // the first is the main thread
-	More    int           // threads beyond stack.MaxThreads
 	Stopped time.Duration // longest time that a thread can have been stopped
 	python  *python.Runtime
 }
@@ -367,10 +366,7 @@ func (p *Process) readThreads() {
 		}
 	}
 	slices.Sort(tids[1:])
-	if len(tids) > stack.MaxThreads {
-		p.More, tids = len(tids)-stack.MaxThreads, tids[:stack.MaxThreads]
-	}
-	for _, tid := range tids {
+	for _, tid := range tids[:min(len(tids), stack.MaxThreads)] {
 		th := Thread{TID: tid}
 		stat, err := os.ReadFile(filepath.Join(dir, strconv.Itoa(tid), "stat"))
 		if err != nil {

@@ -66,7 +66,6 @@ func ask(request message.Request) {
 		r.Options.Immediate()
 	case *message.Publish:
 		r.Infos.Data()
-		r.Infos.Range()
 		r.Infos.Persistence()
 	case *message.Lookup:
 		r.Options.Wait()

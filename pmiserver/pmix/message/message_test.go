@@ -149,8 +149,6 @@ func TestOptions(t *testing.T) {
 		{"wait for two", "pmix.wait", bfrops.Uint32Of(2), waiting{2, true}, waits},
 		{"wait for zero, which is all", "pmix.wait", bfrops.Uint32Of(0), waiting{0, true}, waits},
 		{"no word of waiting", "pmix.x", bfrops.Uint32Of(2), waiting{0, false}, waits},
-		{"range", "pmix.range", value(bfrops.DataRange, 5), message.Everywhere, func(o message.Options) any { return o.Range() }},
-		{"no range", "pmix.x", value(bfrops.DataRange, 5), message.InJob, func(o message.Options) any { return o.Range() }},
 		{"persistence", "pmix.persist", value(bfrops.Persistence, 1), message.FirstRead, func(o message.Options) any { return o.Persistence() }},
 	} {
 		got := test.got(message.Options{{Key: test.key, Value: test.v}})

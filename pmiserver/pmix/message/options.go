@@ -73,14 +73,6 @@ const (
 // the resource manager or to the process itself, and for an invalid range.
 func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
-// Range returns the value of pmix.range in a Publish or Lookup. The server does not use it (pmix-wire.md 6.8).
-func (o Options) Range() Range {
-	if n, ok := o.uint8Option("pmix.range"); ok {
-		return Range(n)
-	}
-	return InJob
-}
-
 // A Persistence says how long a published name is kept.
 type Persistence uint8
 
