@@ -268,21 +268,21 @@ func (t sysfsTree) readIntel() (f Detection) {
 	slices.SortFunc(devices, func(a, b device) int { return compareAddress(a.address, b.address) })
 	index, tile, several := 0, 0, false
 	for _, d := range devices {
-		inside := strings.Contains(d.address, ":00:")
+		integrated := strings.Contains(d.address, ":00:")
 		if render := t.renderNode(d); render != "" && !t.mayOpen("dev/dri/"+render) {
-			if !inside {
+			if !integrated {
 				f.Withheld++
 			}
 			continue
 		}
 		g := d.toGPU(Intel, index)
-		tiles := t.countTiles(d, inside)
+		tiles := t.countTiles(d, integrated)
 		for range tiles {
 			g.Tiles = append(g.Tiles, tile)
 			tile++
 		}
 		several = several || tiles > 1
-		if !inside {
+		if !integrated {
 			f.GPUs = append(f.GPUs, g)
 		}
 		index++

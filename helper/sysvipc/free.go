@@ -67,11 +67,11 @@ func readTable(name string) []byte {
 // free removes a shared memory segment, unless the segment has changed since it was listed or a process is attached to
 // it. freed is true if the segment was removed.
 func (s sysvSegment) free() (freed bool, err error) {
-	var is unix.SysvShmDesc
-	if _, err := unix.SysvShmCtl(s.id, unix.IPC_STAT, &is); err != nil {
+	var now unix.SysvShmDesc
+	if _, err := unix.SysvShmCtl(s.id, unix.IPC_STAT, &now); err != nil {
 		return false, ignoreGone(err)
 	}
-	if int(is.Perm.Key) != s.key || is.Ctime != s.changed || int(is.Cpid) != s.cpid || int(is.Perm.Cuid) != s.cuid || is.Nattch != 0 {
+	if int(now.Perm.Key) != s.key || now.Ctime != s.changed || int(now.Cpid) != s.cpid || int(now.Perm.Cuid) != s.cuid || now.Nattch != 0 {
 		return false, nil
 	}
 	if _, err := unix.SysvShmCtl(s.id, unix.IPC_RMID, nil); err != nil {
@@ -102,13 +102,13 @@ func (f file) free(folder string) (freed bool, err error) {
 		return false, ignoreGone(err)
 	}
 	defer unix.Close(fd)
-	if is, ok := statFile(fd, ""); !ok || !is.isSameFile(f) {
+	if now, ok := statFile(fd, ""); !ok || !now.isSameFile(f) {
 		return false, nil
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
 		return false, nil // EAGAIN: it is in use; EINVAL: leases are not supported
 	}
-	if is, ok := statFile(dir, f.name); !ok || !is.isSameFile(f) {
+	if now, ok := statFile(dir, f.name); !ok || !now.isSameFile(f) {
 		return false, nil
 	}
 	if err := unix.Unlinkat(dir, f.name, 0); err != nil {

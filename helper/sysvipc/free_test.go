@@ -110,8 +110,8 @@ func (r *rank) kill(b *Tracker) {
 
 // exists reports whether a segment exists.
 func exists(segment int) bool {
-	var is unix.SysvShmDesc
-	_, err := unix.SysvShmCtl(segment, unix.IPC_STAT, &is)
+	var now unix.SysvShmDesc
+	_, err := unix.SysvShmCtl(segment, unix.IPC_STAT, &now)
 	return err == nil
 }
 

@@ -31,14 +31,14 @@ func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 	}
 	for _, pid := range pids {
 		mappings(pid, deadline, func(n fileNumber) {
-			if f, is := there[n]; is {
+			if f, known := there[n]; known {
 				now[n] = f.createdAt
 			}
 		})
-		descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
-			if n := (fileNumber{is.Dev, is.Ino}); strings.HasPrefix(to, "/memfd:") {
-				sizes[n] = is.Blocks * blockSize
-			} else if f, is := there[n]; is {
+		descriptors(pid, deadline, func(target string, st *unix.Stat_t) {
+			if n := (fileNumber{st.Dev, st.Ino}); strings.HasPrefix(target, "/memfd:") {
+				sizes[n] = st.Blocks * blockSize
+			} else if f, known := there[n]; known {
 				now[n] = f.createdAt
 			}
 		})

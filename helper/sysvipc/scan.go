@@ -51,7 +51,7 @@ func (b *Tracker) Scan(all func() []Process) {
 			continue // it may have another /dev/shm, or other segments
 		}
 		heldBy(p.PID, deadline, func(i fileNumber) {
-			if f, is := fresh[i]; is {
+			if f, known := fresh[i]; known {
 				b.noteHeld(f, p.Rank)
 			}
 		})
@@ -69,9 +69,9 @@ func ipcNamespace(pid string) string {
 // it has open.
 func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	mappings(pid, deadline, found)
-	descriptors(pid, deadline, func(to string, is *unix.Stat_t) {
-		if strings.HasPrefix(to, ShmDir+"/") {
-			found(fileNumber{is.Dev, is.Ino})
+	descriptors(pid, deadline, func(target string, st *unix.Stat_t) {
+		if strings.HasPrefix(target, ShmDir+"/") {
+			found(fileNumber{st.Dev, st.Ino})
 		}
 	})
 }
@@ -96,7 +96,7 @@ func mappings(pid int, deadline time.Time, found func(fileNumber)) {
 
 // descriptors calls found for each in-memory file that a process has open. The first argument of
 // found is the target of the descriptor's link in /proc.
-func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Stat_t)) {
+func descriptors(pid int, deadline time.Time, found func(target string, st *unix.Stat_t)) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd"
 	fds, err := os.Open(dir)
 	if err != nil {
@@ -108,13 +108,13 @@ func descriptors(pid int, deadline time.Time, found func(to string, is *unix.Sta
 		for _, name := range names {
 			path := dir + "/" + name
 			// Other descriptors are not examined: their files may be on a server that does not respond.
-			to, _ := os.Readlink(path)
-			if !strings.HasPrefix(to, ShmDir+"/") && !strings.HasPrefix(to, "/memfd:") {
+			target, _ := os.Readlink(path)
+			if !strings.HasPrefix(target, ShmDir+"/") && !strings.HasPrefix(target, "/memfd:") {
 				continue
 			}
-			var is unix.Stat_t
-			if unix.Stat(path, &is) == nil {
-				found(to, &is)
+			var st unix.Stat_t
+			if unix.Stat(path, &st) == nil {
+				found(target, &st)
 			}
 		}
 		if err != nil || len(names) == 0 {
@@ -148,14 +148,14 @@ func listFiles(folder string, deadline time.Time) (files []file) {
 // statFile returns a file's attributes, or false if it cannot read them. It follows no link. If path is empty, the file
 // is dir itself.
 func statFile(dir int, path string) (file, bool) {
-	var is unix.Statx_t
+	var st unix.Statx_t
 	const want = unix.STATX_TYPE | unix.STATX_UID | unix.STATX_INO | unix.STATX_BTIME | unix.STATX_SIZE | unix.STATX_BLOCKS
-	if err := unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, want, &is); err != nil {
+	if err := unix.Statx(dir, path, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH, want, &st); err != nil {
 		return file{}, false
 	}
-	f := file{fileNumber: fileNumber{makeDev(is.Dev_major, is.Dev_minor), is.Ino}, uid: int(is.Uid), plain: is.Mode&unix.S_IFMT == unix.S_IFREG, size: int64(is.Size), memoryBytes: int64(is.Blocks) * blockSize}
-	if is.Mask&unix.STATX_BTIME != 0 {
-		f.createdAt = time.Unix(is.Btime.Sec, int64(is.Btime.Nsec))
+	f := file{fileNumber: fileNumber{makeDev(st.Dev_major, st.Dev_minor), st.Ino}, uid: int(st.Uid), plain: st.Mode&unix.S_IFMT == unix.S_IFREG, size: int64(st.Size), memoryBytes: int64(st.Blocks) * blockSize}
+	if st.Mask&unix.STATX_BTIME != 0 {
+		f.createdAt = time.Unix(st.Btime.Sec, int64(st.Btime.Nsec))
 	}
 	return f, true
 }
