@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"bufio"
 	"bytes"
 	"fmt"
 	"io"
@@ -41,14 +42,9 @@ func (s *Images) Close() {
 // Mappings returns the executable mappings of a process, sorted by address. Each mapping contains the image of the file
 // that the process has mapped. If the file has been replaced since then, the mapping contains no image.
 func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
-	text, err := readMaps(pid)
-	if err != nil {
-		return nil, err
-	}
-	for line := range strings.Lines(text) {
-		m, permissions, ino, ok := parseMapping(line)
-		if !ok || !strings.Contains(permissions, "x") || len(all) == maxMappings {
-			continue
+	err = readMaps(pid, func(m stack.Mapping, permissions string, ino uint64) (more bool) {
+		if !strings.Contains(permissions, "x") {
+			return true
 		}
 		switch {
 		case m.Path == "[vdso]":
@@ -59,39 +55,70 @@ func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 			m.Image = s.open(pid, m, ino)
 		}
 		all = append(all, m)
-	}
-	return all, nil
+		return len(all) < maxMappings
+	})
+	return all, err
 }
 
 // SharedMappings returns the mappings that a process shares with others and may write to, without images. It
-// returns at most limit mappings.
-func SharedMappings(pid, limit int) []stack.Mapping {
-	text, _ := readMaps(pid)
-	return sharedMappings(text, limit)
-}
-
-// sharedMappings returns at most limit writable shared mappings from the text of /proc/PID/maps.
-func sharedMappings(text string, limit int) (all []stack.Mapping) {
-	for line := range strings.Lines(text) {
-		m, permissions, _, ok := parseMapping(line)
-		if ok && strings.HasPrefix(permissions, "rw") && strings.HasSuffix(permissions, "s") && len(all) < limit {
+// returns the first limit of them.
+func SharedMappings(pid, limit int) (all []stack.Mapping) {
+	readMaps(pid, func(m stack.Mapping, permissions string, _ uint64) (more bool) {
+		if isSharedAndWritable(permissions) {
 			all = append(all, m)
 		}
-	}
+		return len(all) < limit
+	})
 	return all
 }
 
-// readMaps returns the text of /proc/PID/maps, truncated to 16 MiB.
-func readMaps(pid int) (string, error) {
-	text, err := readBounded(fmt.Sprintf("/proc/%d/maps", pid), 16<<20)
-	return string(text), err
+// isSharedAndWritable reports whether a mapping with the given permissions is shared with other processes, and the
+// process may write to it.
+func isSharedAndWritable(permissions string) bool {
+	return strings.HasPrefix(permissions, "rw") && strings.HasSuffix(permissions, "s")
+}
+
+// maxMapsBytes is how much of /proc/PID/maps is read. The kernel allows 65,530 mappings by default (vm.max_map_count),
+// but an administrator may allow any number.
+const maxMapsBytes = 16 << 20
+
+// readMaps calls use for each mapping of a process, until use returns false.
+func readMaps(pid int, use func(m stack.Mapping, permissions string, ino uint64) (more bool)) error {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", pid))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return parseMaps(f, use)
+}
+
+// parseMaps calls use for each valid line of a text in the form of /proc/PID/maps, until use returns false. It reads at
+// most maxMapsBytes. It ignores lines that are too long.
+func parseMaps(r io.Reader, use func(m stack.Mapping, permissions string, ino uint64) (more bool)) error {
+	lines := bufio.NewReaderSize(io.LimitReader(r, maxMapsBytes), 8<<10) // more than the longest path
+	for {
+		line, isPrefix, err := lines.ReadLine()
+		whole := !isPrefix
+		for isPrefix && err == nil {
+			_, isPrefix, err = lines.ReadLine()
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if m, permissions, ino, ok := parseMapping(string(line)); whole && ok && !use(m, permissions, ino) {
+			return nil
+		}
+	}
 }
 
 // parseMapping parses a line of /proc/PID/maps. It returns false if the line is not valid.
 //
 //	7f2c5c026000-7f2c5c17b000 r-xp 00026000 fd:00 1443 /usr/lib/x86_64-linux-gnu/libc.so.6
 func parseMapping(line string) (m stack.Mapping, permissions string, ino uint64, ok bool) {
-	fields := strings.SplitN(strings.TrimSuffix(line, "\n"), " ", 6)
+	fields := strings.SplitN(line, " ", 6)
 	if len(fields) < 5 {
 		return m, "", 0, false
 	}
