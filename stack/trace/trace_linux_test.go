@@ -299,6 +299,85 @@ func TestProcessesThatWait(t *testing.T) {
 	}
 }
 
+const waiting = `#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+int main(int argc, char **argv) { // counts how often a call that waits for standard input returns EINTR
+	int interrupted = 0, e = epoll_create1(0);
+	struct epoll_event event = {.events = EPOLLIN};
+	epoll_ctl(e, EPOLL_CTL_ADD, 0, &event);
+	struct timeval limit = {1000, 0};
+	if (!strcmp(argv[1], "recv with a timeout")) setsockopt(0, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	puts("ready"); fflush(stdout);
+	for (;; interrupted++) {
+		char c;
+		int got = -1;
+		struct pollfd p = {.events = POLLIN};
+		fd_set set; FD_ZERO(&set); FD_SET(0, &set);
+		if (!strcmp(argv[1], "epoll_wait")) got = epoll_wait(e, &event, 1, -1);
+		if (!strcmp(argv[1], "epoll_wait with a timeout")) got = epoll_wait(e, &event, 1, 1000000);
+		if (!strcmp(argv[1], "poll")) got = poll(&p, 1, -1);
+		if (!strcmp(argv[1], "poll with a timeout")) got = poll(&p, 1, 1000000);
+		if (!strcmp(argv[1], "select")) got = select(1, &set, 0, 0, 0);
+		if (!strcmp(argv[1], "read")) got = read(0, &c, 1);
+		if (!strcmp(argv[1], "recv with a timeout")) got = recv(0, &c, 1, 0);
+		if (got >= 0 || errno != EINTR) break;
+	}
+	printf("%d %d\n", interrupted, errno == EINTR ? 0 : errno); fflush(stdout);
+	return 0;
+}
+`
+
+// The calls that the guide names return EINTR if the process is read while it waits in them (signal(7)), and succeed when they are
+// repeated. The kernel continues other calls.
+func TestCallsThatReturnEINTR(t *testing.T) {
+	path := program(t, waiting, "-O1")
+	for call, interrupted := range map[string]bool{"epoll_wait": true, "epoll_wait with a timeout": true, "recv with a timeout": true,
+		"poll": false, "poll with a timeout": false, "select": false, "read": false} {
+		t.Run(call, func(t *testing.T) {
+			ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ours, theirs := os.NewFile(uintptr(ends[0]), "ours"), os.NewFile(uintptr(ends[1]), "theirs")
+			defer ours.Close()
+			cmd := exec.Command(path, call)
+			cmd.Stdin = theirs
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			theirs.Close()
+			t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+			lines := bufio.NewReader(out)
+			lines.ReadString('\n')
+			for range 5 {
+				for stateOf(cmd.Process.Pid) != "S" { // until it waits
+					runtime.Gosched()
+				}
+				if p, err := Capture(cmd.Process.Pid, nil); err != nil || !p.Threads[0].Read {
+					t.Fatal(err)
+				}
+			}
+			ours.Write([]byte("x"))
+			var times, failure int
+			text, _ := lines.ReadString('\n')
+			if n, _ := fmt.Sscan(text, &times, &failure); n != 2 || failure != 0 || (times > 0) != interrupted || times > 5 {
+				t.Errorf("%q: %d times EINTR, error %d", text, times, failure)
+			}
+		})
+	}
+}
+
 // A process that a signal has stopped is read with the signal, and stays stopped.
 func TestAStoppedProcessStaysStopped(t *testing.T) {
 	c := program(t, inC, "-O2")
