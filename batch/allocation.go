@@ -90,7 +90,7 @@ func (a Allocation) CPUs() (n int) {
 	return n
 }
 
-// Known reports whether name is a valid value of -rmk: the name of a batch system, or "file".
+// Known reports whether Read accepts name: the name of a batch system, or "file".
 func Known(name string) bool { return Named(name) != nil || name == fileSystem }
 
 // remedyNameHosts is the hint that is printed if mpiexec cannot use the host list of a batch system (rule RM-3).
@@ -150,14 +150,14 @@ func (s *System) refuseCopies(w Inputs) error {
 	}
 }
 
-// noGroups returns the error for --het-group with a source of hosts that has no groups. source is the title of a
-// batch system, or an option.
+// noGroups returns the error for --het-group if the job's hosts come from a source that has no groups. source names it:
+// the title of a batch system, or the option --rm-file.
 func noGroups(source string) error {
 	return &usererr.Error{Text: fmt.Sprintf("--het-group works only in heterogeneous jobs of %s, but the hosts come from %s", GroupOwners("and"), source), Remedy: "leave out --het-group"}
 }
 
-// otherSystem returns the name of another batch system if mpiexec also runs in a job of that system, and the hosts of
-// that job differ from a.Hosts (rule RM-3). Otherwise it returns "".
+// otherSystem returns the name of another batch system, other than s, in whose job mpiexec also runs, if that job has
+// other hosts than a.Hosts (rule RM-3). It returns "" if there is no such system.
 func (s *System) otherSystem(w Inputs, a Allocation) string {
 	if s.Nested {
 		return ""
@@ -184,7 +184,7 @@ func sameHosts(a, b []Host) bool {
 	return slices.Equal(names(a), names(b))
 }
 
-// An unreadError is returned if mpiexec cannot read the hosts of the batch job in which it runs (rule RM-3).
+// An unreadError says why mpiexec cannot read the hosts of the batch job in which it runs (rule RM-3).
 type unreadError struct {
 	reason string
 	remedy string // empty: remedyNameHosts
@@ -219,8 +219,8 @@ func (w Inputs) count(name string) int {
 	return n
 }
 
-// end returns the time that a variable contains in seconds since 1970. It returns the zero time if the variable
-// contains no time.
+// end returns the time at which the job must end. The named environment variable contains it in seconds since 1970. If
+// the variable contains no positive number, end returns the zero time.
 func (w Inputs) end(name string) time.Time {
 	if n := w.count(name); n > 0 {
 		return time.Unix(int64(n), 0)

@@ -87,8 +87,8 @@ type Holder struct {
 	Variables []string // of which each process below has at least one
 }
 
-// An Attach is a program that adds the session of a process to a batch job. Its command line is PROGRAM JobFlag JOB
-// ProcessFlag PID.
+// An Attach describes a program that makes a process, and the others in its kernel session, part of a batch job.
+// mpiexec runs it as PROGRAM JOBFLAG JOB PROCESSFLAG PID.
 type Attach struct {
 	Program              string // in the PATH of the host
 	JobFlag, ProcessFlag string
@@ -145,8 +145,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns the possessive titles of the systems whose jobs can have groups (--het-group), joined by
-// conjunction. Example: "Slurm's".
+// GroupOwners returns a part of a message: the systems whose jobs can have groups (--het-group), each with 's. Between
+// two names it puts conjunction, as in "Slurm's and Flux's".
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {
@@ -171,8 +171,8 @@ func Inside(w Inputs) (s *System, job string) {
 	return s, job
 }
 
-// BySessions returns the batch system in whose job mpiexec runs if that system identifies the job's processes by
-// their session. Otherwise it returns nil.
+// BySessions returns the batch system in whose job mpiexec runs if that system finds the job's processes by their
+// kernel session (setsid). Otherwise it returns nil.
 func BySessions(w Inputs) *System {
 	return find(func(s *System) bool { return s.Sessions && s.Inside(w) })
 }

@@ -16,8 +16,8 @@ var cobalt = System{
 	Hosts:    cobaltHosts,
 }
 
-// cobaltHosts returns the hosts of a Cobalt job. If a name is repeated, each host has one task for each occurrence of
-// its name. Otherwise each host has as many tasks as CPUs.
+// cobaltHosts returns the hosts of a Cobalt job. If the list repeats any name, each host has as many tasks as its name
+// has occurrences. If all names differ, each host has as many tasks as it has CPUs.
 func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	source, text := w.first("COBALT_NODEFILE", "COBALT_PARTNAME")
 	a := Allocation{Source: source, End: w.end("COBALT_ENDTIME")}
@@ -51,8 +51,8 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// part adds the hosts of a Cobalt job. text is "host:host", or a list of the node numbers of a Cray, such as
-// "1-3,7".
+// part adds the hosts of a Cobalt partition. text contains host names separated by colons, or the node numbers of a
+// Cray, such as "1-3,7".
 func (l *list) part(text string) error {
 	if strings.Trim(text, "0123456789,-") != "" {
 		return l.words(strings.Split(text, ":"))
