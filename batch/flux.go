@@ -126,7 +126,8 @@ func fluxResources(text string) (a Allocation, err error) {
 	return a, nil
 }
 
-// hosts returns one Host for each name. The names are in the order of the broker ranks, whose cores and GPUs r lists.
+// hosts returns one Host for each name. names[k] is the host of the broker with rank k. r lists the cores and GPUs of
+// each broker rank.
 func (r *resources) hosts(names []string) ([]Host, error) {
 	var l list
 	rank := 0

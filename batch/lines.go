@@ -31,8 +31,8 @@ type list struct {
 	gpus  pieces         // and of GPUs
 }
 
-// pieces maps the index of a host to strings about the host. The strings are joined only once, at the end, so that a
-// long file takes only linear time and memory.
+// pieces collects, for each host, more pieces of its list of CPUs or GPUs. The key is the index of the host. The pieces
+// are joined only once, at the end, so that a long file takes only linear time and memory.
 type pieces map[int][]string
 
 // add appends piece to the strings that were collected for host i, unless piece is empty.
@@ -46,7 +46,7 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns first, followed by the strings that were collected for host i, separated by commas.
+// behind returns the list of host i: its first piece, then the pieces that were collected later, separated by commas.
 func (p pieces) behind(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
@@ -58,7 +58,7 @@ func (p pieces) behind(first string, i int) string {
 	return first + "," + more
 }
 
-// all returns the hosts of the list, each with all strings that were collected for it.
+// all returns the hosts of the list. Each host has its complete lists of CPUs and GPUs.
 func (l *list) all() []Host {
 	for i := range l.hosts {
 		h := &l.hosts[i]

@@ -10,8 +10,8 @@ import (
 	"remshell/usererr"
 )
 
-// These constants limit the length of host lists. A list comes from an environment variable, which any program may
-// have set.
+// These constants limit what mpiexec accepts in host lists and counts. They come from environment variables, which any
+// program may have set.
 const (
 	maxHosts  = 65536   // of an allocation
 	maxName   = 253     // characters of a host's name
@@ -204,8 +204,8 @@ func nth(text string, i int) int {
 	return -1
 }
 
-// counts expands Slurm's short form of a list with one number for each host: "4(x2),3" means 4, 4, 3. A single plain
-// number applies to all hosts.
+// counts expands Slurm's short form of a list of numbers: "4(x2),3" means 4, 4, 3. The list must have one number for
+// each host, or consist of a single plain number, which applies to all hosts.
 func counts(variable, text string, hosts int) ([]int, error) {
 	var all []int
 	entries := 0 // all, kept or not

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// pbs describes PBS, which stands for OpenPBS, PBS Professional and Torque. PBS writes a file with a line for each
-// slot (rm-integration.md 2.1).
+// pbs describes PBS, which stands for OpenPBS, PBS Professional and Torque. PBS writes a file with a line for each slot
+// (rm-integration.md 2.1).
 //
-// The program pbs_tmrsh asks PBS's task manager to start a task of the job on a host (tried with OpenPBS 23.06.06).
-// The task receives neither the input nor the environment of pbs_tmrsh, and its output goes to the files of the
-// job. Its environment is the job's own, which includes PBS_JOBCOOKIE:
+// The program pbs_tmrsh asks PBS's task manager to start a task of the job on a host (tried with OpenPBS 23.06.06). The
+// task receives neither the input nor the environment of pbs_tmrsh, and its output goes to the files of the job. Its
+// environment is the job's own, which includes PBS_JOBCOOKIE:
 //
 //	mpiexec --- pbs_tmrsh ...... pbs_mom ...... pbs_mom --- /bin/sh -c SCRIPT    exec: reaper --- helper --- ranks
 //	 |  '======================================== TLS ======================================='
 //	 '- helper --- ranks                  here: below the script's shell
 //
-// With -launcher pbs_attach, mpiexec connects to hosts by ssh, and the shell on the host adds its session to the
-// job (according to OpenPBS's manuals):
+// With -launcher pbs_attach, mpiexec connects to hosts by ssh. The shell on the host runs pbs_attach, which makes the
+// processes of the shell's session part of the job (according to OpenPBS's manuals):
 //
 //	mpiexec --- sshd --- /bin/sh - pbs_attach -j JOB -p PID    exec: reaper --- helper --- ranks, all in this session
 var pbs = System{
