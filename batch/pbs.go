@@ -118,7 +118,7 @@ func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// pbsGPUs adds GPUs to the hosts from Torque's list of GPUs. Each line of that list has the form "host-gpu0".
+// pbsGPUs reads Torque's list of GPUs and adds the GPUs to hosts. Each line of that list has the form "host-gpu0".
 func pbsGPUs(w Inputs, hosts []Host) error {
 	const source = "PBS_GPUFILE"
 	at := make(map[string]int)

@@ -11,17 +11,17 @@ import (
 	"remshell/usererr"
 )
 
-// slurm describes Slurm. Slurm lists the nodes of a job in folded form, and gives the tasks and CPUs of each node
-// in other variables (rm-integration.md 2.2).
+// slurm describes Slurm. Slurm lists the nodes of a job in folded form, and gives the tasks and CPUs of each node in
+// other variables (rm-integration.md 2.2).
 //
 // mpiexec starts a step of the Slurm job for each host (tried with Slurm 22.05):
 //
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd --- /bin/sh --- reaper --- helper --- ranks
 //	         '- srun ...... slurmctld, slurmd ...... slurmstepd --- ...
 //
-// srun carries the streams. mpiexec can also start one step for all hosts (srunOnce), which costs Slurm the same
-// for a thousand hosts as for one. srun merges the outputs of that step, so the helpers dial back to mpiexec
-// (package dialback):
+// mpiexec and the helper communicate through the standard streams of srun. mpiexec can also start one step for all
+// hosts (srunOnce), which costs Slurm the same for a thousand hosts as for one. srun merges the outputs of that step,
+// so the helpers dial back to mpiexec (package dialback):
 //
 //	mpiexec --- srun ...... slurmctld, slurmd ...... slurmstepd on each --- /bin/sh --- reaper --- helper --- ranks
 //	   '==================================== TLS ====================================='
@@ -168,8 +168,8 @@ func slurmStep(w Inputs) (Allocation, error) {
 	return a, err
 }
 
-// slurmJob returns the allocation of the job that salloc or sbatch has started. If step is true, mpiexec runs in a
-// step of the job, where only some variables describe the job.
+// slurmJob returns the allocation of the job that salloc or sbatch has started. step says that mpiexec runs in a step
+// of the job. In a step, some variables describe the step instead of the job, and slurmJob does not read them.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 	names := slurmNames{hostsVariable: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}
@@ -228,8 +228,9 @@ func groupNames(w Inputs, group int) slurmNames {
 	return slurmNames{"SLURM_JOB_NODELIST" + end, "SLURM_TASKS_PER_NODE" + end, "SLURM_JOB_CPUS_PER_NODE" + end, "SLURM_CPUS_PER_TASK" + end}
 }
 
-// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm does not
-// specify the number of tasks, it is the number of CPUs of a host divided by the number of CPUs of one task.
+// readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm gives only
+// the CPUs of a host, the number of tasks is that of the CPUs divided by the CPUs of one task. If Slurm gives neither,
+// the host has one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hostsVariable, 1
 	if n := w.count(names.width); n > 0 && n <= maxCount {

@@ -12,8 +12,8 @@ import (
 const Shell = "/bin/sh"
 
 // A Starter describes a program of a batch system, such as srun, that starts Shell on a host of the job
-// (rm-integration.md 3). The batch system accounts for Shell and all its descendants, including the ranks, and ends
-// them with the job.
+// (rm-integration.md 3). Shell and all its descendants, including the ranks, belong to the batch job: the batch system
+// accounts for them, and kills them when the job ends.
 type Starter struct {
 	Program string                  // looked for in Folders, then in the PATH; another word of -launcher
 	Second  string                  // is looked for if there is no Program; empty: none
@@ -81,8 +81,9 @@ func (s *System) StreamsWord() string { return s.Name + streamsSuffix }
 // EachWord returns the value of -launcher with which mpiexec makes one call of the starter for each host.
 func (s *System) EachWord() string { return s.Name + eachSuffix }
 
-// Together reports whether mpiexec makes one call of the starter for all hosts. word is the value of -launcher. A
-// call starts Shell on all its hosts or on none. So if someUnreachable is true, each host gets its own call.
+// Together reports whether mpiexec makes one call of the starter for all hosts. word is the value of -launcher, which
+// may decide this. Otherwise mpiexec makes one call for at least StepFrom hosts, but not if some cannot be reached,
+// because such a call starts Shell on all hosts or on none.
 func (s *System) Together(word string, hosts int, someUnreachable bool) bool {
 	switch {
 	case s.Starter.Step == nil || word == s.EachWord():

@@ -109,7 +109,7 @@ func separator(args []string) string {
 	return text
 }
 
-// A translator holds the state while one command line is translated.
+// A translator holds the state needed while translating one command line.
 type translator struct {
 	Env
 	separator    string
@@ -157,14 +157,14 @@ func (t *translator) assembleLine() Line {
 	return Line{Args: slices.Concat(args, t.job, t.segments), Warnings: t.warnings, Help: t.help}
 }
 
-// needsDefaultBinding reports whether no option sets the binding. In that case each rank is bound to the CPUs of its
-// slot, and each of its threads to one of these CPUs.
+// needsDefaultBinding reports whether no option sets the binding. assembleLine then adds options that bind each rank to
+// the CPUs of its slot, and each thread of the rank to one of these CPUs.
 func (t *translator) needsDefaultBinding() bool {
 	isGiven := func(name string) bool { return t.given[name] }
 	return !t.bindingGiven && !slices.ContainsFunc([]string{"--omp-places", "--bind-to", "--cpu-bind", "--pin", "--no-pin"}, isGiven)
 }
 
-// A segment holds the state while one part of the command line is translated. Parts are separated by ":".
+// A segment holds the state needed while translating one part of the command line. Parts are separated by ":".
 type segment struct {
 	*translator
 	words   []string
