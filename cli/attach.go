@@ -33,8 +33,8 @@ func (c *invocation) useAttach(s request.Starter) {
 	c.logUntried(by, s.System)
 }
 
-// attach returns a copy of self. When ssh starts this copy, the node's shell joins the batch job before it starts the
-// helper. If a is nil, attach returns self.
+// attach returns a changed copy of self, the helper binary that ssh starts on nodes. With this copy, the node's shell
+// joins the batch job before it starts the helper. If a is nil, attach returns self unchanged.
 func (a *attacher) attach(self transport.HelperBinary) transport.HelperBinary {
 	if a == nil {
 		return self

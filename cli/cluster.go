@@ -62,8 +62,8 @@ func readCluster(j option.JobOptions, sys System) (*config.Cluster, error) {
 	return findCluster(j, sys.getenv, request.ReadTexts(files.open), files.checkTrust)
 }
 
-// directoryTime is the maximum total time for all look-ups of users and groups in a directory service. mpiexec looks up
-// the user's own account, and the users and groups that a file names.
+// directoryTime limits how long mpiexec waits for a directory service. One such limit applies to the look-up of the
+// user's own account, and another to all users and groups that one file names, taken together.
 const directoryTime = 5 * time.Second
 
 // userIDs returns functions that look up users and groups on this machine. Each file that is read needs its own

@@ -38,9 +38,10 @@ var _ node.HelperDialer = (*hostDialer)(nil)
 // host. Such a function returns false if there is no such server.
 type batchLogins func(host string) (transport.SSHLogin, bool)
 
-// newDialer chooses the transports for the hosts of a command line. If guard is not nil, this machine is the only
-// node, and newDialer prepares no transports to other hosts. starter, if not nil, returns the transport that uses the
-// batch system's starter; its second argument contains other transports to fall back on.
+// newDialer chooses the transports for the hosts of a command line. If guard, which contains the arguments of the guard
+// process, is not nil, all ranks run on this machine, and newDialer prepares no transports to other hosts. If starter
+// is not nil, it returns the transport that uses the batch system's starter. Its second argument contains other
+// transports to fall back on.
 func newDialer(j option.JobOptions, sys System, guard []string, starter func(transport.HelperBinary, transport.Transports) transport.Transport, logins batchLogins, attached *attacher, steps *trace.Recorder, log zerolog.Logger) (*hostDialer, error) {
 	program, err := remoteShellProgram(j, starter != nil)
 	if err != nil {
@@ -110,7 +111,7 @@ func (d *hostDialer) closeAll() {
 	}
 }
 
-// An inProcess is the transport to a helper that runs inside this process.
+// An inProcess is the transport to this machine if the helper runs inside the mpiexec process.
 type inProcess struct {
 	environ, guard []string
 	probe          func() (job.Probe, error) // the probe of this machine, if one was begun; else nil

@@ -50,9 +50,11 @@ func Binding(spec string, depth int) (string, error) {
 	return "user:" + strings.Join(sets, ","), nil
 }
 
-// Masks returns the CPU masks in list, a value of -cc. Each mask is sorted. Several sets, separated by ":", are one
-// mask each; a single set is divided into masks. depth is the number of CPUs in each of these masks. The rank with
-// number i on its node uses mask i modulo the number of masks. An empty mask means that the rank is not bound.
+// Masks returns the CPU masks in list, a value of -cc. Each mask is sorted, and an empty mask leaves a rank unbound.
+// The rank with number i on its node uses mask i modulo the number of masks.
+//
+// If list has several sets, separated by ":", each set is one mask. If it is a single set, Masks divides it into masks
+// of depth CPUs.
 func Masks(list string, depth int) (masks [][]int, err error) {
 	var sets [][]int
 	for text := range strings.SplitSeq(list, ":") {
