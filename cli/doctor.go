@@ -17,8 +17,9 @@ import (
 
 // This file implements --doctor: it diagnoses the hosts and prints a remedy for each problem (rule DIAG-5).
 
-// doctorHosts decides whether the words after --doctor are hosts or a program. Users can also add --doctor to the
-// command line of a job that fails. If they are hosts, it returns the line with these hosts.
+// doctorHosts returns the line for --doctor. If the words in the position of the program are hosts, they become the
+// hosts of the line. If they are a program, doctorHosts changes nothing: users may add --doctor to the command line of
+// a job that fails.
 func doctorHosts(line option.Line) (option.Line, error) {
 	if line.NamesProgram() {
 		return line, nil

@@ -44,8 +44,8 @@ type eventWriter struct {
 	done chan struct{} // closed when the queue is closed and written
 }
 
-// A pendingExit is the exit event of a rank whose output has not ended yet. It counts how many of stdout and
-// stderr have ended.
+// A pendingExit is the exit event of a rank whose output has not ended yet, with the number of its streams (stdout and
+// stderr) that have ended.
 type pendingExit struct {
 	exit         any // nil: not known yet
 	endedStreams int
@@ -281,9 +281,11 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 	}{newEventHeader("plan"), id, plan})
 }
 
-// startEvents starts writing the events of the run if --json is given. The caller must call ended with the result of
-// the run. ended returns a reportedError if events for standard output are lost. If events go to standard output, the
-// output of ranks goes to standard error.
+// startEvents starts writing the events of the run if --json is given. If events go to standard output, the output of
+// ranks goes to standard error.
+//
+// The caller must call ended with the result of the run. ended prints a message if events could not be written. It
+// returns a reportedError if they were lost on standard output, and nil otherwise.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {

@@ -102,8 +102,8 @@ func (u *userFiles) open(name string) (io.ReadCloser, error) {
 	}{&limitedReader{in: f, left: maxTextFile}, f}, nil
 }
 
-// checkTrust returns nil if commands in a file may be run. Otherwise it returns the reason. The file must have been
-// opened before.
+// checkTrust returns nil if commands in a file may be run. Otherwise it returns the reason. The caller must have opened
+// the file with open, which checks the owner.
 func (u *userFiles) checkTrust(name string) error { return u.untrusted[name] }
 
 // checkOwner returns an error if users other than root and the current user could have written the open
