@@ -161,8 +161,8 @@ func noJobError(line option.Line, ref job.JobRef) error {
 	return &usererr.Error{Text: text, Remedy: fmt.Sprintf("%s lists running jobs, and %s lists waiting requests; for a job on other hosts, give one of them as an argument", line.Command("ps"), line.Command("queue"))}
 }
 
-// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". advice
-// is the text to return if the job lacks options that the request needs.
+// controlRequestRemedy returns what the user can do after a job has refused a control request, or "". It returns advice
+// if the job was started without an option that the request needs.
 func controlRequestRemedy(line option.Line, advice string, result reserve.ControlResult, ref job.JobRef) string {
 	text := result.Reply.Text
 	switch {

@@ -31,7 +31,7 @@ type Completion struct {
 	Candidates [][2]string // words, each with its help
 }
 
-// A CompletionKind says what a shell adds to the candidates by itself, such as names of files.
+// A CompletionKind says which candidates the shell has to add to those of mpiexec, such as names of files.
 type CompletionKind string
 
 const (
