@@ -4,8 +4,7 @@ import (
 	"strings"
 )
 
-// A refusal is the error message for an option of another launcher that mpiexec does not support (rule
-// CLI-15, cli.md 3).
+// A refusal says how mpiexec treats an option of another launcher that it does not support (rule CLI-15, cli.md 3).
 type refusal struct {
 	names      string // without dashes, separated by blanks
 	valueWords int    // number of value words that follow it; -1: differs between launchers
@@ -107,8 +106,8 @@ var foreignOptions = []refusal{
 	{"disable-x", 0, "in Hydra, this option disables X11 forwarding, which mpiexec does not have", gradeLenient},
 }
 
-// adviceOf returns the hint that is printed for a rejected option. If mpiexec has an option of the same name with two
-// dashes (the tag onedash), the hint says so.
+// adviceOf returns the hint that is printed for a rejected option. Some of these options have one dash, and mpiexec has
+// an option of the same name with two dashes (the tag onedash). In this case the hint explains the difference.
 func (t *Table) adviceOf(r refusal) string {
 	for name := range strings.SplitSeq(r.names, ",") {
 		if m, ours := t.names[name]; ours {

@@ -227,8 +227,8 @@ func (o *Option) spellings() (plain []string, preset []Spelling) {
 	return plain, preset
 }
 
-// settingText returns the text that gives the option this value. For an option with a value, this is the option
-// followed by =VALUE. For a switch, it is the variable of the option followed by =VALUE.
+// settingText returns what a user can write to give the option this value: --NAME=VALUE, or for a switch that has a
+// variable of its own, VARIABLE=VALUE.
 func (o *Option) settingText(value string) string {
 	name := o.Dashed
 	if variable := ownVariable(o); o.valueForm == "none" && variable != "" && o.foreignVariables != "-" {
