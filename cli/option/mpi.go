@@ -160,7 +160,7 @@ var pmiOffers = []string{"auto", "pmi1", "pmi2", "pmix", "both", "none"}
 // srunPMIOffers maps values of srun's --mpi to values of --pmi.
 var srunPMIOffers = map[string]string{"pmi": "pmi1", "pmix_v3": "pmix", "pmix_v4": "pmix"}
 
-// Choices returns the keywords that --pmi accepts.
+// Choices returns the values of --pmi: the keywords, and "list", which prints the keywords.
 func (PMIOffer) Choices() []string { return append(pmiOffers[:len(pmiOffers):len(pmiOffers)], "list") }
 
 func (o *PMIOffer) UnmarshalText(text []byte) error {

@@ -63,7 +63,8 @@ func (t *JobTable) rowOfCommand(command string) *jobCommand {
 	return findRow(t.commands, func(c jobCommand) bool { return c.command == command })
 }
 
-// rowOfOption returns the subcommand of mpijob that stands for the named option of mpiexec, or nil. name is canonical.
+// rowOfOption returns the subcommand of mpijob that does the same as an option of mpiexec, or nil. name is the option's
+// main spelling without dashes.
 func (t *JobTable) rowOfOption(name string) *jobCommand {
 	return findRow(t.commands, func(c jobCommand) bool { return c.option == name })
 }
