@@ -105,9 +105,9 @@ func affectsRanks(key string) bool {
 	return key == "plm" || hasOne(strings.HasPrefix, "rmaps_", "ras_", "plm_", "hwloc_base_", "hwloc_default_")
 }
 
-// translateParameter translates an --mca option that sets a parameter of Open MPI's launcher to mpiexec's option with
-// the same meaning. ok is false if mpiexec has no such option. All other options are returned unchanged. note is a
-// warning, or empty.
+// translateParameter replaces an --mca option that sets a parameter of Open MPI's launcher by mpiexec's option with the
+// same meaning. It returns any other option unchanged. If ok is false, the caller must drop the option, because it has
+// no equivalent or no effect. note is a warning, or empty.
 func (t *Table) translateParameter(g GivenOption) (translated GivenOption, ok bool, note string) {
 	if g.Name != "mca" {
 		return g, true, ""
@@ -150,7 +150,8 @@ func (l Line) WithoutRemoteShell() JobOptions {
 	return j
 }
 
-// noEquivalent returns a warning that mpiexec ignores assignments, because it has no equivalent option.
+// noEquivalent returns a warning that mpiexec ignores some settings of another launcher, because it has no option with
+// the same meaning. Each element of assignments is the name and value of such a setting.
 func noEquivalent(assignments []string) string {
 	return "ignored: " + strings.Join(assignments, ", ") + " (mpiexec has no such option)"
 }
