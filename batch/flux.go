@@ -96,8 +96,8 @@ type resources struct {
 	} `json:"execution"`
 }
 
-// fluxResources parses R, Flux's description of a job's resources. The broker with rank k runs on the host with index
-// k in R, and each core is one task.
+// fluxResources parses R, Flux's description of a job's resources. The k-th broker rank
+// in R runs on the k-th host in R. Each core is one task.
 func fluxResources(text string) (a Allocation, err error) {
 	var r resources
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
@@ -126,8 +126,8 @@ func fluxResources(text string) (a Allocation, err error) {
 	return a, nil
 }
 
-// hosts returns one Host for each name. names[k] is the host of the broker with rank k. r lists the cores and GPUs of
-// each broker rank.
+// hosts returns one Host for each name. r lists broker ranks with their cores and GPUs, and names contains the hosts of
+// these ranks in the same order.
 func (r *resources) hosts(names []string) ([]Host, error) {
 	var l list
 	rank := 0
