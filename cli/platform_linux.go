@@ -24,7 +24,8 @@ import (
 
 // This file contains the parts of the launcher that only Linux supports.
 
-// newInProcessHelper starts a helper in this process, for a job on this machine alone. probed probes this machine.
+// newInProcessHelper starts a helper in this process, for a job on this machine alone. The helper calls probed to get
+// the probe of this machine.
 func newInProcessHelper(environ, guard []string, probed func() (job.Probe, error)) io.ReadWriteCloser {
 	return helper.NewInProcess(helper.System{
 		Root: probe.RootFS(""), Environ: environ, Guard: guard, AwaitProbe: probed, Terminal: hasTerminal(),
