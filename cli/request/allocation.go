@@ -211,8 +211,8 @@ func (w Inputs) withTaskWidth(line option.Line) option.Line {
 	return line
 }
 
-// allocatedHosts returns the hosts of the allocation in order, or nil if there is no allocation. If the allocation
-// does not count tasks, Slots is 0 in each host entry.
+// allocatedHosts returns the hosts of the allocation in order, or nil if there is no allocation. If the batch system
+// gives no number of tasks, Slots is 0 in each host entry.
 func (w Inputs) allocatedHosts() (hosts []hostlist.Entry) {
 	if w.Allocation == nil {
 		return nil
