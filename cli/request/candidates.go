@@ -174,8 +174,9 @@ func (w Inputs) nodesByName() map[string]int {
 	return index
 }
 
-// applyNodeConfig applies the cluster file's settings to a host of a host list: its policy and how to reach
-// it. An address in the host list takes precedence over the address in the cluster file.
+// applyNodeConfig applies the cluster file's settings for a host to def: the policy of the host and how to reach it. If
+// def already has an address, from a host list, it keeps it. If noFork is true, this machine is reached by ssh, like
+// any other host.
 func (w Inputs) applyNodeConfig(def *job.NodeDef, configured job.NodeDef, noFork bool) {
 	features := def.Features
 	def.NodePolicy = configured.NodePolicy

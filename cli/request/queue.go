@@ -35,7 +35,8 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	return q
 }
 
-// maxQueueHosts is the number of queue hosts if the cluster file names none.
+// maxQueueHosts is how many nodes of the cluster, the first in the file, are queue hosts if the file names no queue
+// hosts. A smaller cluster has fewer.
 const maxQueueHosts = 3
 
 // queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate host is returned as
