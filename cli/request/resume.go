@@ -107,7 +107,8 @@ func (w Inputs) ResumedRequest(savedRequest job.Request, line option.Line) (job.
 	return req, notes, err
 }
 
-// changeRestart applies the restart options of the command line, those with given[name], to a saved request.
+// changeRestart applies the restart options of the command line to a saved request. given contains the names of the
+// options that the command line has.
 func changeRestart(req *job.Request, j option.JobOptions, given map[string]bool) error {
 	r := &req.Restart
 	if !given["restart"] {

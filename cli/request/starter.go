@@ -157,8 +157,8 @@ func treatLocalAsRemote(req *job.Request) {
 	}
 }
 
-// FindHost returns the batch system's name for a host and the host's position in the batch job. ok is false if the
-// job does not contain the host.
+// FindHost returns a Call for a host, in which only the batch system's name for the host and the host's position in the
+// batch job are set. ok is false if the job does not contain the host.
 func (s Starter) FindHost(host string) (call batch.Call, ok bool) {
 	found, ok := findAllocated(s.allocation, host)
 	call = batch.Call{Host: found.Name, Part: -1, Rank: found.Rank}
