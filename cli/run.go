@@ -281,7 +281,7 @@ func (c *invocation) setDialer() (closeDialer func(), err error) {
 	return d.closeAll, nil
 }
 
-// needsHelperProcess reports whether this job needs a helper in a process of its own. See the function of this name.
+// needsHelperProcess calls the function of the same name with the data of this run.
 func (c *invocation) needsHelperProcess() bool {
 	return needsHelperProcess(c.req, runtime.NumCPU(), hasTerminal(), func(app job.App) job.PMIOffer { return detectPMI(app, c.sys.Environ) })
 }

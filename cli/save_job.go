@@ -279,8 +279,8 @@ func (c *invocation) checkUnclaimed(ctx context.Context) error {
 	return nil
 }
 
-// claimedNode returns a node on which this user's job has a claim, or "". It ignores claims of other users
-// with the same ID, because these are other jobs.
+// claimedNode returns a node on which this user's job has a claim, or "". It ignores claims in the name of other users,
+// even if the job ID is the same, because these belong to other jobs.
 func claimedNode(pages []job.LedgerListing, id job.ID) string {
 	for _, p := range pages {
 		if slices.ContainsFunc(p.Claims, func(c job.Claim) bool { return c.Job == id && c.UID == p.ReaderUID }) {

@@ -9,8 +9,9 @@ import (
 )
 
 // addSurroundings adds the nodes of the cluster that the host list does not name, if the choice of hosts depends on
-// them (which-hosts.md 10, 11). This is so if the job needs nodes with consecutive IDs, or if the width of a region's
-// gate is automatic. Added nodes have no host entry. All nodes then get their IDs in the cluster file.
+// them (which-hosts.md 10, 11). This is so if the job needs nodes with consecutive IDs, or if mpiexec must choose the
+// width of a region's gate itself. Added nodes have no host entry. All nodes of the request that are in the cluster
+// file then have the IDs that the file gives them.
 func (w Inputs) addSurroundings(req *job.Request) {
 	if w.Cluster == nil || req.FixedPlacements != nil || req.Contiguous == "" && !slices.ContainsFunc(req.Regions, func(r job.Region) bool {
 		return r.Gate.Width != nil && *r.Gate.Width == job.AutoWidth

@@ -27,7 +27,7 @@ const maxList = 1 << 18
 // timeType is the type time.Time, which is encoded as text and not as a struct.
 var timeType = reflect.TypeFor[time.Time]()
 
-// appendValue appends the JSON encoding of v. The function covers says which types v may have.
+// appendValue appends the JSON encoding of v. v may have only the types for which the function covers returns true.
 func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
