@@ -269,10 +269,10 @@ func (c *invocation) waitBesideLauncher(ctx context.Context) (int, error) {
 	return job.ExitOK, nil
 }
 
-// reportUnseenRanks reports ranks that run neither below the batch system's starter nor in its job script, so that
-// the batch system does not account for them. It logs the number of hosts that are reached in another way only with
-// -v (rule RM-30). If the starter was used on a host, but no ancestor of the ranks belongs to the batch system, it
-// warns (rule RM-45).
+// reportUnseenRanks arranges that mpiexec reports ranks for which the batch system does not account, as soon as the
+// plan is made. Ranks on hosts that were not reached by the batch system's starter are only logged, with -v (rule
+// RM-30). If the starter was used on a host, but no ancestor of the ranks belongs to the batch system, mpiexec prints
+// a warning (rule RM-45).
 func (c *invocation) reportUnseenRanks() {
 	rm := c.req.RM
 	if rm == nil || rm.Job == "" {
@@ -298,8 +298,8 @@ func (c *invocation) onPlan(do func(job.Snapshot, job.Plan)) {
 	}
 }
 
-// nodesNotHeld returns the nodes that were reached by the batch system's starter but whose ranks the batch system
-// does not control: none of their ancestors is a process of the batch system.
+// nodesNotHeld returns the names of nodes on which the batch system does not control the ranks, because none of their
+// ancestors is a process of the batch system. It ignores nodes for which this is unknown.
 func nodesNotHeld(rm *job.RM, snap job.Snapshot, p job.Plan) (names []string) {
 	for _, n := range p.Nodes {
 		if n.Node < 0 || n.Node >= len(snap.Nodes) { // not probed

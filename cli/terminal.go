@@ -24,12 +24,12 @@ import (
 // kernel sends no signal for this.
 const foregroundPoll = 200 * time.Millisecond
 
-// newForegroundReader returns a reader that reads a terminal only while mpiexec is in the foreground of that terminal.
-// If mpiexec read it in the background, the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &` would never end
-// (rule IO-5). If in is not a terminal, newForegroundReader returns in.
+// newForegroundReader returns a reader that reads a terminal only while mpiexec is in the foreground of that
+// terminal. If mpiexec read it in the background, the kernel would stop mpiexec with SIGTTIN, and `mpiexec ... &`
+// would never end (rule IO-5). If in is not a terminal, newForegroundReader returns in.
 //
-// A read must not block either: after ^Z and bg the kernel would restart it in the background. So the reader
-// polls for input first, and then reads.
+// The reader polls for input first, and then reads. A read that blocks could be interrupted by ^Z. After bg, the
+// kernel would restart this read while mpiexec is in the background.
 func newForegroundReader(in io.Reader) io.Reader {
 	file, ok := in.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
@@ -68,9 +68,9 @@ func (t foregroundTerminal) isForeground() bool {
 	return err != nil || group == syscall.Getpgrp()
 }
 
-// lendTerminal makes mpiexec's terminal raw if ranks have pseudo-terminals and mpiexec is in the foreground.
-// Each key, even ^C, then goes to the ranks. Newlines are still translated on output, so that mpiexec's own
-// lines are readable. The caller must call restore.
+// lendTerminal makes mpiexec's terminal raw, for ranks with pseudo-terminals. Each key, even ^C, then goes to the
+// ranks. Newlines are still translated on output, so that mpiexec's own lines are readable. If mpiexec has no
+// terminal or is in the background, nothing changes. The caller must call restore.
 func lendTerminal(sys System, env *launch.Env) (restore func(), err error) {
 	file, ok := sys.In.(*os.File)
 	if !ok || env.In == nil || !term.IsTerminal(int(file.Fd())) || !(foregroundTerminal{file}).isForeground() {
@@ -111,8 +111,8 @@ func isTerminal(w any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// useColor reports whether to print in colour (rule DIAG-8). NO_COLOR takes precedence over everything. With
-// TERM=dumb, colour is used only with --color always or CLICOLOR_FORCE.
+// useColor reports whether to print in colour (rule DIAG-8). It returns false if NO_COLOR is set, even with --color
+// always. With --color always or CLICOLOR_FORCE, it returns true even if the output is no terminal or TERM is dumb.
 func useColor(mode string, getenv func(string) string, terminal bool) bool {
 	switch {
 	case mode == "never", getenv("NO_COLOR") != "":
@@ -191,6 +191,7 @@ func newPrinters(line option.Line, sys System) (out, errs *stdio.Printer) {
 	return stdio.Stdout(sys.Out), stdio.Stderr(sys.Err)
 }
 
-// A plainWriter hides the fact that a stream is a file. A printer writes to a file in several pieces, between
-// which lines of another printer could appear. To a plainWriter it writes everything at once.
+// A plainWriter hides from a printer that a stream is a file. A printer may write a line to a file in several calls
+// of Write, and lines of another printer could come between them. To any other writer, it writes everything with one
+// call.
 type plainWriter struct{ io.Writer }

@@ -55,9 +55,9 @@ func withName(name string, local request.Localhost) request.Localhost {
 	return local
 }
 
-// SetPath sets a default PATH for this process if it has none (env -i), so that it finds the programs that it
-// starts. It must be called after the environment for ranks was read, because nodes may have a PATH of their
-// own.
+// SetPath sets a default PATH for this process if it has none (env -i), so that it finds the programs that it starts.
+// It must be called after the environment for ranks has been read. Otherwise the ranks would get this default instead
+// of the PATH of their node.
 func SetPath() {
 	if _, defined := os.LookupEnv("PATH"); !defined {
 		os.Setenv("PATH", job.DefaultPath)

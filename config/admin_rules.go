@@ -120,7 +120,8 @@ func (r *AdminRules) forbidReason(uid int, groups []int) string {
 }
 
 // forbidSource returns the name of the file with the restriction. If the file has warnings, it returns the first
-// warning instead. Such a warning says that a name in the file is unknown. The name may be intended for this user.
+// warning instead. Such a warning says that a name in the file is unknown, which may explain why this user is not in
+// the list.
 func (r *AdminRules) forbidSource() string {
 	if len(r.Warnings) == 0 {
 		return r.File
@@ -128,8 +129,8 @@ func (r *AdminRules) forbidSource() string {
 	return r.Warnings[0].Error()
 }
 
-// SmallerMaxProcs returns the smallest of limit and the maximum numbers of ranks that the files set. A negative number
-// means that there is no limit.
+// SmallerMaxProcs returns limit, or the lowest maxproc of the files if that is smaller. A negative number means that
+// there is no limit.
 func (s RuleSet) SmallerMaxProcs(limit int) int {
 	for _, r := range s {
 		if r.MaxProcs != nil && (limit < 0 || *r.MaxProcs < limit) {

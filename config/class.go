@@ -142,7 +142,8 @@ func (r *reader) readClassMembers(c *Class, key string, line int, value any) {
 	c.Groups = r.readMembers(line, key, value, r.ids.Group)
 }
 
-// readMaxTime reads the maximum run time of the jobs of a class and returns it as the limit walltime.
+// readMaxTime reads the maximum run time of the jobs of a class. It returns a map with one entry, the limit walltime.
+// If value is not a valid time, it adds an error and returns nil.
 func (r *reader) readMaxTime(line int, value any) limits.Map {
 	most, err := limits.Value(limits.WallTime, fmt.Sprint(value))
 	if err != nil {
@@ -157,8 +158,8 @@ func isSortKey(word string) bool {
 	return err == nil
 }
 
-// noteClassSets stores the node-set setting of a class, to be parsed later. key is mpiexec's own key, or the
-// key DEFAULT.NODESET of the Moab scheduler.
+// noteClassSets stores the node-set setting of a class, to be parsed later. The file can write this setting as
+// nodeset, or as DEFAULT.NODESET like the Moab scheduler.
 func (r *reader) noteClassSets(class, table, key string, line int, value any) {
 	if strings.EqualFold(key, "nodeset") {
 		r.pendingSets = append(r.pendingSets, pendingClassSets{class, table, key, line, value})

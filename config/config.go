@@ -1,5 +1,5 @@
 /*
-Package config reads the cluster file, which lists the nodes of the cluster and their settings.
+Package config parses the cluster file, which lists the nodes of the cluster and their settings.
 
 	PSINodesSort = "PROC"
 
@@ -10,8 +10,9 @@ Package config reads the cluster file, which lists the nodes of the cluster and 
 	text --Load--> Cluster: nodes in ascending order of ID, with defaults
 	           or: FILE:LINE: what is wrong, all errors at once
 
-The keys are those of placement.md 1.8; doc/cluster.toml explains each key. The package opens no file. Its
-inputs are the text of the file, and functions that look up users and groups.
+The keys are those of placement.md 1.8; doc/cluster.toml explains each key. The package also parses the files with
+which root restricts the jobs of one node (NodeFile, LimitsFile, StateFile). It opens no file. Its inputs are the
+text of the file, and functions that look up users and groups.
 */
 package config
 
@@ -78,7 +79,8 @@ func fileLine(file string, line int) string {
 	return fmt.Sprintf("%s:%d", file, line)
 }
 
-// A clusterFile holds a cluster file as decoded from TOML. A field of type any accepts several types of values.
+// A clusterFile holds a cluster file as decoded from TOML. A field has type any if the file may write its value in
+// several ways, for example as a number or as a string.
 type clusterFile struct {
 	PSINodesSort  string
 	QueueHost     string
@@ -133,7 +135,7 @@ func byLine(a, b error) int {
 	return 0
 }
 
-// A reader converts a decoded file and collects the errors in the file.
+// A reader converts a file decoded from TOML into a Cluster or AdminRules. It collects the errors in the file.
 type reader struct {
 	name    string
 	ids     IDs

@@ -84,8 +84,8 @@ func (c *lineCount) lineAt(offset int) int {
 	return c.lines + 1
 }
 
-// lineInNode returns the line of a key in the [[node]] entry with index i. If the entry does not contain the key, it
-// returns the line of the entry. It returns 0 if the line is unknown.
+// lineInNode returns the line of a key in the [[node]] entry with index i. If that line is unknown, it returns the
+// line of the entry. If that is unknown, too, it returns 0.
 func (l keyLines) lineInNode(i int, key string) int {
 	if i >= len(l.nodes) {
 		return 0
@@ -93,8 +93,8 @@ func (l keyLines) lineInNode(i int, key string) int {
 	return cmp.Or(l.nodes[i][strings.ToLower(key)], l.nodes[i][""])
 }
 
-// lineInTable returns the line of a key in a table. If the table does not contain the key, it returns the line of the
-// table. It returns 0 if the line is unknown.
+// lineInTable returns the line of a key in a table. If that line is unknown, it returns the line of the table. If
+// that is unknown, too, it returns 0.
 func (l keyLines) lineInTable(table, key string) int {
 	lines := l.tables[strings.ToLower(table)]
 	return cmp.Or(lines[strings.ToLower(key)], lines[""])

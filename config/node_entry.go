@@ -7,8 +7,8 @@ import (
 	"remshell/job"
 )
 
-// A nodeEntry is one [[node]] entry, which stands for one node or for several nodes with equal settings. An
-// entry may also use the names of placement.md 1.8 that differ from mpiexec's own names.
+// A nodeEntry is one [[node]] entry, which stands for one node or for several nodes with equal settings. Some
+// settings have two keys: mpiexec's own, such as maxproc, and the one of placement.md 1.8, such as processes.
 type nodeEntry struct {
 	ID      *int
 	Name    string
@@ -34,7 +34,8 @@ type nodeEntry struct {
 	ProcSpeed, Memory, Networks, Classes, Attributes, Global, Flavors, Reserve any
 }
 
-// These are the keys that messages can suggest for an unknown key.
+// globalKeys are the keys at the top level of a cluster file, and nodeKeys those of a [[node]] entry. If a key is
+// unknown, the error suggests one of them.
 var (
 	globalKeys = []string{"PSINodesSort", "queueHost", "queueHosts", "queueRequired", "ledger", "accounting_file", "administrators", "limits", "gang", "class", "node", "nodeset", "nodeAlloc", "domain", "affinity", "region", "NODESETPOLICY", "NODESETATTRIBUTE", "NODESETLIST", "NODESETISOPTIONAL",
 		"NODESETTOLERANCE", "NODESETPRIORITYTYPE", "NODESETPLUS", "NODESETDELAY", "NODEALLOCATIONPOLICY"}

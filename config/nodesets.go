@@ -16,8 +16,8 @@ import (
 // last two.
 var nodeSetKeys = []string{"policy", "attribute", "list", "optional", "tolerance", "priority", "plus", "delay", "maxDelay", "perJob"}
 
-// schedulerSetKeys maps keys of the Moab scheduler, which are at the top level of the file, to the nodeSetKeys with
-// the same meaning.
+// schedulerSetKeys maps keys of the Moab scheduler to the nodeSetKeys with the same meaning. A cluster file may
+// contain these keys at its top level.
 var schedulerSetKeys = map[string]string{
 	"nodesetpolicy": "policy", "nodesetattribute": "attribute", "nodesetlist": "list", "nodesetisoptional": "optional",
 	"nodesettolerance": "tolerance", "nodesetprioritytype": "priority", "nodesetplus": "plus", "nodesetdelay": "delay",
@@ -120,9 +120,9 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	return l
 }
 
-// checkSetLevel adds errors for the node-set request and for its modifiers. It checks the request with only one
-// modifier at a time, so that an error is about that modifier. But it checks the priority together with the
-// tolerance.
+// checkSetLevel adds an error for an invalid node-set request, and one for each invalid modifier. It checks each
+// modifier without the others, so that an error names the right modifier. Only the priority is checked together with
+// the tolerance, because it depends on it.
 func (t *keyTable) checkSetLevel(l nodeset.Level, kinds nodeset.Kinds, class bool) {
 	resolve := func(l nodeset.Level) error {
 		l.ModifierSource = func(key string) string { return key }
@@ -170,7 +170,8 @@ func requestKeyOf(err error) string {
 	return "list"
 }
 
-// wordErrorText returns the text of err without its first part, which says where the faulty word was given.
+// wordErrorText returns the text of err. It leaves out where the invalid word was given, because the caller adds the
+// key.
 func wordErrorText(err error) string {
 	var wrong *nodeset.SourceError
 	if errors.As(err, &wrong) {

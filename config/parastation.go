@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ParaStationText is the error for a configuration file of ParaStation in place of a cluster file. It says how to
-// convert the file.
+// ParaStationText is the error message if a file is a configuration file of ParaStation instead of a cluster file. It
+// says how to convert the file.
 const ParaStationText = "is a parastation.conf, which mpiexec does not read; write a cluster file with [[node]], name and id for each node; copy hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap and allowUserMap, but write lists in brackets; write PSINodesSort above the first [[node]]"
 
 // paraStationWords are the words that can begin a line of a parastation.conf.

@@ -37,8 +37,8 @@ func (r *reader) readPolicy(i int, e *nodeEntry) job.NodePolicy {
 	return p
 }
 
-// oneOfTwoKeys returns the key and value of a setting that can be written with key a or key b. If the file has both
-// keys, it adds an error.
+// oneOfTwoKeys returns the key and value of a setting that has two names, a and b. va and vb are their values in the
+// [[node]] entry with index i, or nil. If the entry contains both, oneOfTwoKeys adds an error.
 func (r *reader) oneOfTwoKeys(i int, a string, va any, b string, vb any) (string, any) {
 	if va != nil && vb != nil {
 		r.addFault(r.lines.lineInNode(i, b), "%s and %s mean the same; use only one of them", a, b)
