@@ -66,8 +66,8 @@ func (r *reader) checkClasses(line int, key string, names []string) {
 	}
 }
 
-// allowedText returns a text that lists the names of all values that a user may choose. If there is no value, it
-// returns the argument write, which says how to define one.
+// allowedText returns "allowed: " and the names of all values that a user may choose. If there is no value, it
+// returns write, which must say how to define one.
 func allowedText[T any](all []T, name func(T) string, write string) string {
 	if len(all) == 0 {
 		return write
@@ -79,7 +79,8 @@ func allowedText[T any](all []T, name func(T) string, write string) string {
 	return "allowed: " + strings.Join(names, ", ")
 }
 
-// takeAccess removes the keys with the names users and groups. It returns the users and groups that the keys list.
+// takeAccess removes two keys from the table and returns the users and groups that they list. The arguments users and
+// groups are the names of the keys.
 func (t *keyTable) takeAccess(users, groups string) job.Access {
 	return job.Access{Users: t.takeMembers(users, t.r.ids.User), Groups: t.takeMembers(groups, t.r.ids.Group)}
 }
@@ -275,7 +276,8 @@ var reservedAttributes = map[string]string{
 	nodeset.CPUs: "mpiexec detects this attribute on the hosts", nodeset.GPUs: "mpiexec detects this attribute on the hosts", nodeset.GPUModel: "mpiexec detects this attribute on the hosts",
 }
 
-// readOwnAttributes reads the attributes of a [[node]] entry that the cluster file itself defines.
+// readOwnAttributes reads the table "attributes" of a [[node]] entry, which sets attributes with names of the
+// administrator's choice.
 func (r *reader) readOwnAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 	if e.Attributes == nil {
 		return

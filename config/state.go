@@ -43,9 +43,9 @@ const StateFile = "/etc/remshell/state.toml"
 // MaxStateBytes is the maximum size of a StateFile in bytes.
 const MaxStateBytes = 64 << 10
 
-// A stateTable describes one setting in a StateFile, which is written as a table. read stores the contents of table t in
-// s, and adds errors to the reader of t. write returns the lines below the header of the table, or "" if s does not
-// contain the setting.
+// A stateTable describes one table of a StateFile, such as [drain], and the setting that this table contains. read
+// stores the content of t in s, and adds errors to the reader of t. write returns the lines below the header of the
+// table, or "" if s does not contain the setting.
 type stateTable struct {
 	name  string
 	read  func(t *keyTable, s *job.NodeSettings)

@@ -33,7 +33,8 @@ func (r *reader) openTable(name string, value any, write string) *keyTable {
 	return t
 }
 
-// openTables returns value as a list of tables, which the file writes as [[NAME]].
+// openTables returns the tables of the list value, which are written as [[NAME]] in the file. If value is not a list,
+// or an element is not a table, it adds an error.
 func (r *reader) openTables(name string, value any) (all []*keyTable) {
 	if value == nil {
 		return nil

@@ -75,7 +75,8 @@ func (d *Deadline) check() {
 	d.cancel(d.cause)
 }
 
-// setTimer sets the timer, unless the deadline is paused. The caller must hold d.mu.
+// setTimer sets the timer to fire after the remaining time, unless the Deadline is paused or its context has ended.
+// The caller must hold d.mu.
 func (d *Deadline) setTimer(remaining time.Duration) {
 	if d.paused == 0 && d.ctx.Err() == nil {
 		d.timer.Reset(max(remaining, 0))

@@ -15,8 +15,8 @@ import (
 	"remshell/text"
 )
 
-// --doctor warns about a value that is above one of the max constants or below one of the min constants. The min
-// constants are higher than what MPICH and Open MPI need on a node of ordinary size.
+// --doctor warns about a value that is above one of the max constants or below one of the min constants. Most min
+// constants are far higher than what MPICH and Open MPI need on a node of ordinary size.
 const (
 	maxLoginTime    = 3 * time.Second
 	maxShellTime    = 3 * time.Second
@@ -38,8 +38,9 @@ var checks = []func(job.HostDiagnosis) []Finding{
 	checkAdminRules, checkLogin, checkShell, checkLoginOutput, checkClock, checkAccount, checkDirAndProgram, checkLimits, checkCgroup, checkDevShm, checkDisks, checkCPUMask, checkSSHServer, checkLedger, checkAttributes,
 }
 
-// checkAdminRules reports rules of the node's administrator that limit or forbid jobs. It reports nothing if the
-// cluster file also says that the node runs no jobs.
+// checkAdminRules reports rules of the node's administrator that forbid jobs, and warnings about the files with these
+// rules. If the cluster file also says that the node runs no jobs, only a drained node or an invalid file is reported
+// as a failure.
 func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	r := c.Diagnosis.Rules
 	switch {
@@ -82,7 +83,8 @@ func checkAccount(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkClaimed reports a host if other jobs have claimed all its CPUs, or if one of them has exclusive use of it.
+// checkClaimed reports a host if other jobs have claimed CPUs of every core, or if one of them has exclusive use of
+// the host.
 func checkClaimed(c job.HostDiagnosis) []Finding {
 	var busy []int
 	owner, exclusive := "", false
@@ -202,9 +204,9 @@ func checkLimits(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// ranksGetOurLimit reports whether mpiexec sets this machine's soft limit for ranks on the host, up to the host's hard
-// limit. mpiexec never sets the limit on the number of processes, because it counts all processes of the user on that
-// host.
+// ranksGetOurLimit reports whether mpiexec sets this machine's soft limit for ranks on the host, up to the host's
+// hard limit. mpiexec never sets the limit on the number of processes, because the kernel applies that limit to all
+// processes of the user on the host together.
 func ranksGetOurLimit(c job.HostDiagnosis, l job.Rlimit) bool { return !c.Local && l.Flag != "u" }
 
 func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {

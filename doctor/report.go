@@ -93,7 +93,8 @@ func (r Report) hostRows() []hostRow {
 	return rows
 }
 
-// loginText returns a note on how long logins took. It returns "" if there were no logins.
+// loginText returns the part of the line that says how long a login takes. It returns "" if mpiexec has not logged in
+// to any of these hosts.
 func (r hostRow) loginText() string {
 	from, to := fmt.Sprintf("%.2f", r.minLogin.Seconds()), fmt.Sprintf("%.2f", r.maxLogin.Seconds())
 	switch {

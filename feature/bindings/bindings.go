@@ -53,7 +53,8 @@ func newReport(print func(text string), group, ranks int) *report {
 	return &report{print, group, make([]string, ranks), ranks}
 }
 
-// addRank adds a line about a rank that is running, or that could not be started.
+// addRank adds the line of a rank that is running. For a rank that could not be started, it adds no line. After the
+// last rank of the group, it prints all lines.
 func (b *report) addRank(n *launch.Node, rank int, m *wire.Started) {
 	if b == nil || rank >= len(b.lines) {
 		return

@@ -9,8 +9,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "bindings", Attach: attachHelper}) }
 
-// attachHelper makes the session add the CPUs and memory to which the kernel has bound a rank to the rank's Started
-// message.
+// attachHelper makes the session report, in the Started message of each rank, to which CPUs and memory the kernel has
+// bound the rank.
 func attachHelper(s *helper.Session) {
 	wanted := false
 	s.Hooks.JobBegins.Add(func(m *wire.Prepare) { _, wanted = wire.SettingOf[*Request](m.Settings) })

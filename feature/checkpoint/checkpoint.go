@@ -65,7 +65,9 @@ func newCheckpointer(j *launch.Job) *checkpointer {
 	return &checkpointer{job: j, runner: runner, post: post, state: machine.New(j.Request.Checkpoint)}
 }
 
-// Request implements launch.Checkpoints: it starts a checkpoint, or joins the one in progress.
+// Request implements launch.Checkpoints. It starts a checkpoint, or joins the one in progress. It calls answer when
+// the checkpoint ends, with the reason if it failed. If stop is not nil, it calls stop after the checkpoint, to stop
+// the job.
 func (c *checkpointer) Request(answer func(reason string), stop func()) {
 	c.replies = append(c.replies, answer)
 	if stop != nil {
@@ -84,10 +86,12 @@ func (c *checkpointer) RequestAndStop(stop func(), stays func(reason string)) {
 	}, stop)
 }
 
-// CancelStop implements launch.Checkpoints: it records that the job continues, although a stop was requested.
+// CancelStop implements launch.Checkpoints. It is called if the job continues although a stop after the checkpoint
+// was requested.
 func (c *checkpointer) CancelStop() { c.handleEvent(machine.StopCancelled{}, time.Now()) }
 
-// InProgress implements launch.Checkpoints: it reports whether a checkpoint is being written.
+// InProgress implements launch.Checkpoints: it reports whether a checkpoint is being written. It returns false if
+// mpiexec cannot find out when a checkpoint is complete.
 func (c *checkpointer) InProgress() bool {
 	return c.state.Phase == machine.InProgress && c.job.Request.Checkpoint.CanVerify()
 }
@@ -109,7 +113,8 @@ func (c *checkpointer) serve(request control.Request) {
 	}, nil)
 }
 
-// update checks whether the job's state has changed or a deadline has passed. It returns the next deadline.
+// update passes an event to the state machine if the job's state has changed or the state machine's next timer has
+// expired. It returns the time of the next call, as nextTime does.
 func (c *checkpointer) update(now time.Time) time.Time {
 	state := c.job.State
 	switch due := c.nextTime(); {
