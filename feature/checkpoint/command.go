@@ -45,8 +45,8 @@ func (w localRunner) run(ctx context.Context, command string, vars []string) (fa
 	return fmt.Sprintf("the command of --ckpt-cmd failed: %v", err)
 }
 
-// isWritten implements runner: it reports whether the file was written in the second of since, or later. It returns
-// false for a file of another user in a directory such as /tmp.
+// isWritten implements runner. It compares times in whole seconds, because some file systems store no more. It
+// returns false for a file of another user in a directory such as /tmp.
 func (w localRunner) isWritten(file string, since time.Time) bool {
 	path, err := userfile.ResolveForWriting(file)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "clean-ipc", Attach: attachHelper}) }
 
-// attachHelper makes the session track the job's processes and shared memory on this node, and free the shared memory
-// and semaphores that remain.
+// attachHelper makes the session track the job's processes and shared memory on this node. At the end of the job, the
+// session frees the shared memory and semaphores that remain.
 func attachHelper(s *helper.Session) {
 	var tracker *sysvipc.Tracker // nil: nothing is tracked, or all is freed
 	s.Hooks.JobBegins.Add(func(m *wire.Prepare) {

@@ -39,8 +39,8 @@ func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	}
 }
 
-// maxKeptReported is the maximum number of objects per node that are logged because they could not be freed. --report
-// lists all such objects.
+// maxKeptReported is the maximum number of log lines per node about objects that could not be freed. --report lists
+// all such objects.
 const maxKeptReported = 10
 
 func splitLeftovers(all []job.Leftover) (freed, remaining []job.Leftover) {

@@ -19,9 +19,9 @@ import (
 	"remshell/wire"
 )
 
-// IPCCleaned reports the shared memory and the semaphore sets that failed ranks have left behind. Semaphores
-// is the number of other semaphore sets that the user's processes created on the node while the job ran.
-// Those sets are not freed (rule PD-18).
+// IPCCleaned reports the shared memory and the semaphore sets that ranks have left behind. Semaphores is the number
+// of other semaphore sets that the user's processes created on the node while the job ran. Those sets are not freed
+// (rule PD-18).
 type IPCCleaned struct {
 	Leftovers  []job.Leftover
 	Semaphores int

@@ -55,8 +55,9 @@ func attach(j *launch.Job) {
 // maxSeen is the maximum number of request IDs that are remembered to recognize repeated requests.
 const maxSeen = 1024
 
-// handleRequest handles a user's request that a node has forwarded. If two helpers on one machine forward the same
-// request, it replies only to the first of them. It returns the events that the request causes.
+// handleRequest handles a user's request that a node has forwarded, and returns the events that the request causes.
+// If two helpers on one machine forward the same request, only the first receives the result. The second receives an
+// empty reply, so that the user reads the result once.
 func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []supervise.Event {
 	if c.seen[m.ID] {
 		n.Send(&wire.ControlReply{ID: m.ID})
@@ -79,9 +80,9 @@ func (c *controller) handleRequest(n *launch.Node, m *wire.ControlRequest) []sup
 	return c.job.Serve(r)
 }
 
-// waitsForCheckpoint makes a request to suspend the job wait until the checkpoint in progress is over (survive.md
-// SV-16). It returns false if the request need not wait. If mpiexec cannot find out when a checkpoint is complete,
-// waitsForCheckpoint returns false, because the checkpoint may be complete already.
+// waitsForCheckpoint reports whether a request must wait until the checkpoint in progress is over. If so, it arranges
+// that the request is served then. Only a request to suspend the job ever waits (survive.md SV-16). It does not wait
+// if mpiexec cannot find out when a checkpoint is complete, because the checkpoint may be complete already.
 func (c *controller) waitsForCheckpoint(r control.Request) bool {
 	if r.Verb != job.VerbSuspend || !c.job.Checkpoints.InProgress() {
 		return false
@@ -99,7 +100,8 @@ func (c *controller) suspendRanks(r control.Request, now time.Time) {
 	c.job.Reply(r, job.ReplyDone, "suspended")
 }
 
-// resumeRanks ends the suspension that a user has requested. The ranks continue if nothing else stops them.
+// resumeRanks ends the suspension that a user has requested. The ranks continue unless there is another reason to
+// keep them stopped.
 func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	suspended := c.job.HeldFor(job.HoldRequested, now)
 	c.job.Release(job.HoldRequested)
@@ -107,8 +109,8 @@ func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	c.job.Reply(r, job.ReplyDone, "goes on")
 }
 
-// suspendText returns the line that says that a request suspends the job. ran is how long the job has run. node is a
-// node through which the user can resume it.
+// suspendText returns the line that mpiexec prints when a user suspends the job. ran is how long the job has run.
+// node is a node through which the user can resume it.
 func suspendText(r control.Request, ran time.Duration, id job.ID, node string) string {
 	return r.WithNode(fmt.Sprintf("the job was suspended by %s (--suspend) after %s; to continue it: mpiexec --resume-job %s %s", r.DescribeUser(), job.FormatClock(ran), id, node))
 }

@@ -84,8 +84,8 @@ func (s *Setting) UnmarshalText(text []byte) error {
 	return err
 }
 
-// anyID accepts every name. It is used in place of the lookup of a user or group when the users of the hosts
-// are not known.
+// anyID accepts every name. mpiexec uses it in place of the lookup of users and groups, because only the hosts know
+// which names exist there.
 func anyID(string) (int, error) { return 0, nil }
 
 // apply returns a copy of old with the changes that s lists. It returns an error if a change is impossible, for example
@@ -132,9 +132,9 @@ func changeMembers(old []string, text, kind string, find func(string) (int, erro
 	return names, nil
 }
 
-// apply returns the settings after the change. A node that is already drained keeps the time at which it was
-// drained. It keeps the reason, too, unless the change has another reason. slice is the length of the time
-// slices of gangs on the node if root has not set one.
+// apply returns the settings after the change. A node that is already drained keeps the time at which it was drained.
+// It keeps the reason, too, unless the change has another reason. slice is the length of the node's time slices for
+// gangs as long as root has not set another length with mpijob gang.
 func (c *Change) apply(s job.NodeSettings, now time.Time, ids config.IDs, slice time.Duration) (job.NodeSettings, error) {
 	switch {
 	case c.Drain && s.IsDrained():

@@ -77,7 +77,7 @@ func init() {
 }
 
 // checkGangs returns an error if a gang (a job that shares CPUs in time slices) runs on some of the given hosts and
-// also on other hosts. The slices on its hosts would have different lengths after the change.
+// also on other hosts. After the change, the slices of that gang would not have the same length on all of its hosts.
 func checkGangs(ctx context.Context, req job.Request, env reserve.Env) error {
 	pages, err := reserve.Ledgers(ctx, req, env)
 	if err != nil {

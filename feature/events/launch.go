@@ -19,8 +19,8 @@ func attach(j *launch.Job) {
 // maxBacklog is the maximum number of bytes that may be queued for a node to which an event is forwarded.
 const maxBacklog = 64 << 20
 
-// forward forwards an event of a rank on node n to the other nodes that may have receivers for it. It skips a node
-// for which more than maxBacklog bytes are waiting to be sent. Then it sends the reply Notified to n.
+// forward forwards an event of a rank on node n to the other nodes that may have receivers for it, and then sends the
+// reply Notified to n. A node for which more than maxBacklog bytes are queued does not receive the event.
 func forward(j *launch.Job, n *launch.Node, m *Notify) {
 	event := *m
 	event.ID = 0

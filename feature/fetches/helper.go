@@ -71,9 +71,9 @@ func (f *fetcher) Fetch(w pmix.FetchRequest, answer func(data []byte, s message.
 	})
 }
 
-// serveFetch replies to a request for data by a rank of another node. findData finds the data that a rank on this node
-// has committed. The fetcher copies the data into a message only after it has written the earlier replies, so that there
-// are few copies of large data.
+// serveFetch replies to a request for data by a rank of another node. findData finds the data that a rank on this
+// node has committed. Replies are sent one after another, and the data is copied into a message only when it is sent.
+// So there are never many copies of large data.
 func (f *fetcher) serveFetch(m *Fetch, findData func(pmix.FetchRequest, func([]byte, message.Status))) {
 	want := pmix.FetchRequest{Group: m.Group, Rank: m.Rank, Key: m.Key, Timeout: time.Duration(m.Timeout) * time.Second}
 	findData(want, func(data []byte, s message.Status) {

@@ -119,7 +119,8 @@ func (s *State) Next() (next time.Time) {
 }
 
 // Shift moves all timers by the time for which the job was stopped. end is the new time at which the job must end, or
-// the zero time if this is unknown. If it is known, the timer of --ckpt-before is set from it.
+// the zero time if this is unknown. If end is known, a --ckpt-before timer that is running is set again, relative to
+// end.
 func (s *State) Shift(stopped time.Duration, end time.Time) {
 	for _, t := range s.timers.all() {
 		if !t.IsZero() {
@@ -173,7 +174,8 @@ func (s *State) Step(event Event, now time.Time) []Action {
 	return nil
 }
 
-// startTimers sets the timers when all ranks have started.
+// startTimers sets the timers of --ckpt-every and --ckpt-before. It is called when all ranks are running, and again
+// if the job continues although a stop was requested.
 func (s *State) startTimers(now time.Time) {
 	if s.policy.Every > 0 {
 		s.timers.every = now.Add(s.policy.Every)
@@ -184,7 +186,8 @@ func (s *State) startTimers(now time.Time) {
 }
 
 // handleWanted handles a request for a checkpoint, and returns the actions for it. There is one checkpoint at a time.
-// All requests made while it is in progress share its result (rule SV-16).
+// If mpiexec can find out when a checkpoint is complete, all requests made while it is in progress share its result
+// (rule SV-16).
 func (s *State) handleWanted(e CheckpointWanted, now time.Time) []Action {
 	if why := WhyUnsupported(s.policy); why != "" {
 		return []Action{ReplyAll{why}}
@@ -243,8 +246,8 @@ func (s *State) handleTick(now time.Time) (actions []Action) {
 }
 
 // handleTimeout handles a checkpoint that is not complete after the grace time, and returns the actions for that. If
-// mpiexec cannot verify that checkpoints are complete, a timeout is not a failure, unless the job may only be stopped
-// after a complete checkpoint.
+// mpiexec cannot verify that checkpoints are complete, it assumes that this one is. But if the job may be stopped
+// only after a complete checkpoint, the timeout always counts as a failure.
 func (s *State) handleTimeout(now time.Time) []Action {
 	required := s.stopAfter && s.policy.Required
 	if !s.policy.CanVerify() && !required {
@@ -257,8 +260,8 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 
-// finish ends the checkpoint in progress, and returns the actions that report the end. They report state by a
-// ReportEvent, and reason by a ReplyAll.
+// finish ends the checkpoint in progress, and returns the actions for that. state is reported as an event. reason, if
+// not empty, says why the checkpoint failed. It is reported to the user and to the requesters.
 func (s *State) finish(state, reason string, now time.Time) []Action {
 	if s.Phase != InProgress {
 		return nil
@@ -286,8 +289,8 @@ func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	return actions
 }
 
-// handleEnd handles the end of the attempt (one run of all ranks), which takes precedence over all other events. It
-// returns the actions for that.
+// handleEnd handles the end of the attempt (one run of all ranks), and returns the actions for that. Step ignores all
+// later events.
 func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
 		actions = append(actions, ReplyAll{"the job ended before the checkpoint was complete"})
