@@ -120,6 +120,5 @@ func (t *nodeTurns) readSetting(now time.Time) {
 	}
 }
 
-// settingAge is the time after which the slice length is read again. Method apply may be called much more often than
-// the setting changes.
+// settingAge is the time after which the slice length is read again. It saves reading the file in each call of apply.
 const settingAge = clockCheck

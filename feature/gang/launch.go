@@ -15,7 +15,8 @@ import (
 
 func init() { launch.Register(launch.Feature{Name: "gang", Attach: attach}) }
 
-// A jobTurns combines the reports of the nodes about turns during one attempt (one run of all ranks).
+// A jobTurns handles, in mpiexec, the turns of a job during one attempt (one run of all ranks). It combines what the
+// nodes report about other jobs that share the job's CPUs.
 type jobTurns struct {
 	job      *launch.Job
 	reports  map[int]*Competition // by Node.Key
@@ -73,8 +74,8 @@ func attach(j *launch.Job) {
 	})
 }
 
-// update sends the numbers of all jobs with which this job takes turns to all nodes. It also stops or starts the
-// clock of the job's time limit.
+// update sends the numbers of all jobs with which this job takes turns to all nodes. While the ranks are stopped on a
+// node, it also stops the clock of the job's time limit.
 func (t *jobTurns) update() {
 	var parties []int
 	held := false
@@ -97,7 +98,8 @@ func (t *jobTurns) update() {
 	}
 }
 
-// usageAt returns how long the job has run, and how long it was stopped. Both times end now, or at the end of the job.
+// usageAt returns how long the job had run and how long it had been stopped, at the time now or at the end of the
+// job, whichever is earlier.
 func (t *jobTurns) usageAt(now time.Time) *job.GangUsage {
 	if !t.ended.IsZero() {
 		now = t.ended

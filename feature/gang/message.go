@@ -45,10 +45,10 @@ func partyFields(c *wire.Codec, p *[]int) {
 	c.Nums(p, wire.Length{Name: "parties", Max: job.MaxParties}, wire.Range{Name: "party", High: job.MaxParties - 1})
 }
 
-// Turns is the setting that the job shares its CPUs with other jobs in turns (--gang).
+// A job has the setting Turns if it shares its CPUs with other jobs in turns (--gang).
 type Turns struct{}
 
-// Fields implements wire.Setting: it lists the fields that are sent to helpers.
+// Fields implements wire.Setting. A Turns has no fields.
 func (*Turns) Fields(*wire.Codec) {}
 
 // received holds the state that is needed to check the messages of one connection.

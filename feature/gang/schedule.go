@@ -16,7 +16,8 @@ const (
 	clockCheck    = time.Second           // the wall clock may have been set
 )
 
-// A schedule contains the data from which a helper decides when its ranks run. The ranks take turns with other jobs.
+// A schedule contains the data from which a helper decides when the ranks on its node run, if the job takes turns
+// with other jobs.
 type schedule struct {
 	gang     job.Gang
 	setting  job.SliceSetting // may replace gang.Slice
@@ -35,8 +36,8 @@ func (s *schedule) competitors() []int {
 	return slices.DeleteFunc(idset.New(append(slices.Clone(s.here), s.anywhere...)...), func(p int) bool { return p == s.gang.Party })
 }
 
-// noteClaims records the numbers (parties) of the jobs with which this job takes turns on this node. If parties is not
-// empty in the first call, this job is new, and waits until the other jobs know of it.
+// noteClaims records the numbers (parties) of the jobs with which this job takes turns on this node. If there are any
+// at the first call, this job is new: its ranks wait until the other jobs know of it.
 func (s *schedule) noteClaims(parties []int) {
 	if !s.looked {
 		s.looked, s.isNew = true, len(parties) > 0

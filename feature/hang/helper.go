@@ -34,7 +34,7 @@ func attachHelper(s *helper.Session) {
 	})
 }
 
-// begin begins to take samples, if mpiexec has requested that. Later calls do nothing.
+// begin starts to take samples at intervals if the job has the setting Watching. Later calls do nothing.
 func (n *nodeWatch) begin() {
 	setting, has := wire.SettingOf[*Watching](n.session.Prepare.Settings)
 	if !has || n.began {
@@ -56,7 +56,7 @@ func (n *nodeWatch) takeSample() {
 	}()
 }
 
-// add adds a sample, and reports to mpiexec whether anything has changed. It returns the time until the next
+// add passes a sample to the tracker, and sends mpiexec a report if one is due. It returns the time until the next
 // sample. If reading is true, the stacks of ranks are read after this sample.
 func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
 	n.slept = make(map[int]bool)

@@ -50,7 +50,8 @@ func attach(j *launch.Job) {
 	j.Hooks.Result.Add(func(r *job.Result) { r.Stacks = append(r.Stacks, w.records...) })
 }
 
-// due reads the stacks of all ranks if nothing has changed for too long. It returns when to check next.
+// due is called when the time that it returned last has come, and after each change. It reads the stacks of all ranks
+// if nothing has changed for too long.
 func (w *watcher) due(now time.Time) time.Time {
 	if w.job.State.Phase != supervise.Running {
 		return time.Time{}
@@ -64,8 +65,8 @@ func (w *watcher) due(now time.Time) time.Time {
 	return next
 }
 
-// decide reports to the user if the job makes no progress. It returns the events that end the job, if that
-// was requested.
+// decide evaluates the stacks of all ranks. If they show that the job makes no progress, it reports that to the user.
+// With --hang-action end, it also returns the event that ends the job.
 func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event {
 	j := w.job
 	v := w.watch.AddReading(machine.Reading{Groups: s.Report.Groups[:len(s.Calls)], Calls: s.Calls, Size: len(j.RankNodes().NodeOfRank), Moved: s.Moved, Computing: s.Computing}, now)

@@ -73,8 +73,8 @@ func init() {
 	node.Admit(checkUnchanged)
 }
 
-// checkUnchanged checks a node's report. The report must have been requested, and may name only ranks of the node. The
-// returned message is nil if mpiexec must ignore the report.
+// checkUnchanged checks a node's report. Only nodes whose ranks mpiexec watches may report, and a report may name
+// only ranks of the node. The returned message is nil if mpiexec must ignore the report.
 func checkUnchanged(v *node.Validator, m *Unchanged) (wire.Message, error) {
 	if err := v.CheckStarted(m); err != nil {
 		return nil, err

@@ -62,7 +62,8 @@ func init() {
 }
 
 // watchingFor returns the settings for watching whether a job makes progress, or nil if the job is not watched. seen
-// is true if people read what mpiexec prints.
+// says whether somebody is expected to read what mpiexec prints. Without --hang and --hang-action,
+// the job is watched only if seen is true.
 func watchingFor(o Options, seen bool) *Watching {
 	w := &Watching{After: defaultTime, Plain: o.Hang != nil, Ends: o.HangAction == "end"}
 	if o.Hang != nil {

@@ -75,15 +75,17 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// maxThreads is how many threads of a process activity looks at.
+// maxThreads is the maximum number of threads of a process that the function activity examines.
 const maxThreads = 1024
 
-// longPoll is the shortest time limit of poll(2) that means "until an event comes". Open MPI's threads wait for an hour.
+// longPoll is a time limit of poll(2). A thread with this limit or a longer one is assumed to wait for an event, and not
+// for the time to pass. Threads of Open MPI that wait for an event use a limit of an hour.
 const longPoll = 10 * time.Minute
 
-// activity returns how often the threads that decide whether a process continues have gone to sleep in the kernel, and
-// whether one of them sleeps for a limited time. The main thread is always one of them. If it waits for another thread,
-// the other threads are included too, except those that wait in an event loop, as threads of MPI libraries do.
+// activity counts how often some threads of a process have gone to sleep in the kernel, and reports whether one of
+// them sleeps for a limited time. The main thread is always one of them. If it waits for another thread, the other
+// threads are included, except those that wait in an event loop, as threads of MPI libraries do. slept is as in
+// sleepsForATime.
 func activity(pid int, slept bool) (wakeup uint64, sleeps bool) {
 	wakeup = wakeups(pid, pid)
 	number, arguments := systemCall(pid, pid)
@@ -139,8 +141,9 @@ func ioBytes(pid int) (counters []uint64) {
 	return counters
 }
 
-// waitsForUser reports whether the main thread of a process waits for its standard input, or for a reader of its output. A
-// file is neither: a process that waits for one waits for a disk.
+// waitsForUser reports whether the main thread of a process waits for input on its standard input, or until its
+// standard output or standard error can take more. If the stream is a file, it returns false, because the process
+// then waits for a disk.
 func waitsForUser(pid int) bool {
 	number, arguments := systemCall(pid, pid)
 	fd := arguments[0]

@@ -55,7 +55,8 @@ type Tracker struct {
 // awakeShare is the fraction of one CPU's time that a rank must use to be listed in Report.Awake.
 const awakeShare = 0.01
 
-// maxEarlier is how many samples a Tracker keeps. A job can be quiet for days.
+// maxEarlier is the maximum number of samples that a Tracker keeps. When there are more, it drops every second one,
+// so that the kept samples can cover days.
 const maxEarlier = 64
 
 // everySecond returns every second sample, including the first one.
@@ -96,9 +97,9 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that have woken up or used a CPU during about the last window. It includes ranks that no
-// earlier sample contains. For a short time after a reading of stacks, it returns the ranks from before the reading,
-// because the reading itself wakes ranks.
+// awake returns the ranks that have woken up or used a CPU within the last window, which it knows only as precisely
+// as the times of the kept samples. It includes ranks that no earlier sample contains. For a short time after a
+// reading of stacks, it returns the ranks from before the reading, because the reading itself wakes ranks.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	if len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2 {
 		return t.before.Awake

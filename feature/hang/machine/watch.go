@@ -169,7 +169,8 @@ func (w *Watch) AddReading(r Reading, now time.Time) Verdict {
 	return Verdict{Hangs: true, Quiet: quiet}
 }
 
-// wait doubles the time before the next reading until it exceeds quiet, the time for which nothing has changed.
+// wait puts off the next reading: the time without a change after which the stacks are read is doubled until it is
+// longer than quiet. quiet is how long nothing has changed so far.
 func (w *Watch) wait(quiet time.Duration) {
 	const maxDoublings = 20 // of a minute: two years
 	for w.doublings < maxDoublings && w.After<<w.doublings <= quiet+rounds*spacing(w.After) {
