@@ -67,5 +67,5 @@ func printText(r *helper.Rank, text message.LogText) {
 	stream.WriteString(text.Text)
 }
 
-// printTimeout is how long printText waits until the output of the rank's stream is read.
+// printTimeout is how long printText waits until the pipe or terminal of the rank's stream has room for the text.
 const printTimeout = 10 * time.Second

@@ -64,8 +64,9 @@ func init() {
 	node.OnSend(func(v *node.Validator, _ *ShowHelpReply) { node.StateOf[openTexts](v).CountReply() })
 }
 
-// checkShowHelp checks a help text of a rank's library. It accepts help texts until all output of the node has arrived,
-// because most help texts come when the job ends. The returned message is nil if mpiexec must ignore the text.
+// checkShowHelp checks the question whether to print a help text of a rank's library. It accepts questions until all
+// output of the node has arrived, because most help texts come when the job ends. The returned message is nil if
+// mpiexec must ignore the question.
 func checkShowHelp(v *node.Validator, m *ShowHelp) (wire.Message, error) {
 	switch rank := v.FindRank(m.Rank); {
 	case rank == nil:

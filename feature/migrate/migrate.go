@@ -83,7 +83,8 @@ func (m *mover) start(request control.Request) {
 	}
 }
 
-// searchTarget starts to search for the target nodes of a move, as soon as no spawn is in progress.
+// searchTarget starts the search for the target nodes of a move. It does nothing if there is no move that needs a
+// search, or if another search, such as that of a spawn, is in progress.
 func (m *mover) searchTarget() {
 	current := m.move
 	if current == nil || current.target != nil || m.job.Searching() {
@@ -105,8 +106,9 @@ func (m *mover) searchTarget() {
 	})
 }
 
-// endSearch handles the end of the search for target nodes. If they were found, it requests the checkpoint
-// before the move.
+// endSearch handles the end of the search for target nodes, which returned target and err. If the search was
+// successful, endSearch requests the checkpoint before the move. Otherwise, or if a target node is in lostNodes, it
+// cancels the move.
 func (m *mover) endSearch(current *move, target *reserve.MoveTarget, err error, lostNodes map[*node.Node]bool) {
 	why := ""
 	switch lost := slices.IndexFunc(target.NewNodes, func(k reserve.KeptNode) bool { return lostNodes[k.Node] }); {
@@ -149,7 +151,8 @@ func (m *mover) endForMove() {
 	m.job.Reply(current.requestedBy, job.ReplyDone, "the job moves now to "+current.target.NodesText())
 }
 
-// lostNode returns a target node to which the connection was lost since the node was reserved, or "".
+// lostNode returns the name of a target node to which mpiexec has lost the connection. It returns "" if there is
+// none.
 func (m *mover) lostNode(target *reserve.MoveTarget) string {
 	connected := make(map[string]bool)
 	for _, n := range m.job.Nodes {
@@ -202,8 +205,8 @@ func (m *mover) claimedCPUs() map[string]int {
 	return cpus
 }
 
-// record records in an ended attempt (one run of all ranks) the nodes to which the job moves. It does nothing
-// if the job is not being moved.
+// record stores in a the nodes that the job leaves and the nodes to which it moves. a is an attempt (one run of all
+// ranks) that has ended. If the job is not being moved, record does nothing.
 func (m *mover) record(a *job.Attempt) {
 	if m.move != nil && m.move.endsAttempt {
 		a.LeftNodes, a.NextNodes = m.move.leftNodes, m.move.target.Plan.Names()

@@ -157,7 +157,8 @@ func (h *holder) publish(dir *ledger.Dir, m *LedgerName) (added bool, err error)
 	return true, nil
 }
 
-// forgetTaken deletes names that are no longer published from h.held, if that contains maxHeldNames/2 names or more.
+// forgetTaken deletes names that are no longer published from h.held. It does nothing while h.held contains fewer
+// than maxHeldNames/2 names.
 func (h *holder) forgetTaken() {
 	if len(h.held) < maxHeldNames/2 {
 		return
@@ -182,9 +183,9 @@ func (h *holder) unpublish(service string) bool {
 	return there
 }
 
-// find looks up a name in the ledger (the directory of published names) and sets the reply. A port that
-// another user has published is accepted only if it is printable, because the port becomes part of a line of
-// the PMI protocol.
+// find looks up a name in the ledger (the directory of published names) and sets the reply. If another user has
+// published the name, and its port contains characters that are not printable, find treats the name as not published.
+// The port becomes part of a line of the PMI protocol.
 func find(dir *ledger.Dir, m *LedgerName, reply *LedgerNameReply) error {
 	n, ok, err := dir.FindName([]byte(m.Service), m.AnyUser)
 	if err != nil || !ok {

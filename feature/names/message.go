@@ -35,9 +35,9 @@ var (
 	valueLength = wire.Length{Name: "value", Max: 64 << 10}
 )
 
-// NameRequest is a rank's request to publish, look up or remove a name in the job's table. The helper chooses ID, and the
-// reply repeats it. A lookup by PMI returns Port, and a lookup by PMIx returns Value, which includes the publisher. If
-// FirstReadOnly is set, the first lookup removes the name.
+// NameRequest is a rank's request to publish, look up or remove a name in the job's table. The helper chooses ID, and
+// the reply repeats it. A rank that uses PMI publishes Port. A rank that uses PMIx publishes Value, which also says
+// who the publisher is. If FirstReadOnly is set, the first lookup removes the name.
 type NameRequest struct {
 	wire.AnsweredBy[*NameReply]
 

@@ -72,8 +72,8 @@ func newPlace(j *launch.Job, scope *Scope) *place {
 	return p
 }
 
-// handleRequest sends a node's request about a name to the place, and replies to the node when the place has
-// replied.
+// handleRequest sends a node's request about a name to the helper that keeps the names. When this helper has replied,
+// mpiexec replies to the node.
 func (p *place) handleRequest(n *launch.Node, m *NameRequest) []supervise.Event {
 	op := m.Op
 	if op == LookupWait {
@@ -271,7 +271,8 @@ func (p *place) handleLoss(cause error) {
 	p.setState(lost)
 }
 
-// setState sets the state, and sends the requests that have waited for the change.
+// setState sets the state, and then calls the functions that do has queued until the connection is made or has
+// failed.
 func (p *place) setState(state placeState) {
 	p.state = state
 	queued := p.queued

@@ -66,8 +66,9 @@ func (m *LedgerNameReply) Fields(c *wire.Codec) {
 	c.Sentence(&m.User, "user")
 }
 
-// AwaitNames asks the helper that keeps the job's names to report when names may have been published since an
-// earlier report. Seen is the number of that report, or 0 if there was none.
+// AwaitNames asks the helper that keeps the job's names to report when names have been published. Seen is the number
+// of the last report that mpiexec has received, or 0. If names may have been published since that report, the helper
+// replies at once.
 type AwaitNames struct {
 	wire.AnsweredBy[*NamesChanged]
 

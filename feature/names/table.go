@@ -100,8 +100,8 @@ func (a *waitingNodes) addWaiting(n *launch.Node, service string) error {
 	return nil
 }
 
-// takeWaiting removes and returns the nodes that wait for a name. A node that must wait longer sends its request
-// again.
+// takeWaiting removes and returns the nodes that wait for a name. mpiexec notifies each of them once. A node whose
+// rank does not get the name then sends its request again.
 func (a *waitingNodes) takeWaiting(service string) map[*launch.Node]bool {
 	waiting := a.nodesOf[service]
 	delete(a.nodesOf, service)
