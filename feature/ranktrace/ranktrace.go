@@ -182,8 +182,8 @@ func (l *groupTrace) fenceReached(n *launch.Node, all bool) {
 	}
 }
 
-// endAll ends the steps of a group that has no ranks left. cause is the error to record for ranks whose end was not
-// reported.
+// endAll ends the unfinished steps of a group when the group has ended, or when mpiexec stops waiting for it. cause
+// is the error to record for ranks whose end was not reported.
 func (l *groupTrace) endAll(cause error) {
 	if l == nil {
 		return

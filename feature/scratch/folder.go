@@ -56,8 +56,8 @@ func newFolderName() string {
 	return fmt.Sprintf("remshell-%d.%s", os.Geteuid(), strings.ToLower(rand.Text()[:12]))
 }
 
-// hostPrefix returns the prefix of the names of this host's records. Records need such a prefix because their locks
-// might be invisible on other hosts.
+// hostPrefix returns the prefix of the names of this host's records. Hosts may share the directory of records, but
+// not the locks. So a helper must recognize the records of its own host by their names.
 func hostPrefix() string {
 	name, _ := os.Hostname()
 	return hex.EncodeToString([]byte(name)) + "."
@@ -147,7 +147,7 @@ func (f *folder) makeRecordIn(root string) error {
 	return unix.Flock(int(record.Fd()), unix.LOCK_EX|unix.LOCK_NB) // fails if another helper took it for a left-over one
 }
 
-// writeRecord writes the record. A record without an identity means that the folder is not made yet.
+// writeRecord writes the record. If f.id is zero, the record says that the folder has not been made yet.
 func (f *folder) writeRecord(jobID job.ID, path string) error {
 	_, err := f.record.WriteAt(fmt.Appendf(nil, "%s\n%q\n%d %d\n", jobID, path, f.id.dev, f.id.ino), 0)
 	return err

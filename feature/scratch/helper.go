@@ -66,9 +66,9 @@ func (n *nodeFolder) choose(m *wire.Prepare) *rank.Error {
 	return nil
 }
 
-// parentDir returns the directory in which this host's folders are made: configured if it is an absolute path, or else
-// TMPDIR or /tmp. In a helper inside mpiexec, environ contains no TMPDIR, so parentDir also looks in the environment
-// of the process.
+// parentDir returns the directory in which this host's folders are made: configured if it is an absolute path, or
+// else TMPDIR or /tmp. It takes TMPDIR from environ or, if that has none, from the environment of the process. For a
+// helper inside mpiexec, environ never has one.
 func parentDir(configured string, environ []string) string {
 	for _, dir := range []string{configured, job.EnvValue(environ, "TMPDIR"), os.Getenv("TMPDIR")} {
 		if filepath.IsAbs(dir) {
@@ -103,7 +103,8 @@ func (n *nodeFolder) make() *rank.Error {
 // be left. Only the session's goroutine may call it.
 func (n *nodeFolder) stays() bool { return n.keep || n.session.Lifecycle.LeavesProcesses() }
 
-// remove removes the folder and its record. If stays is true, it removes only the record.
+// remove removes the folder and its record. If stays is true, it keeps the folder and removes only the record, so
+// that no later helper removes the folder.
 func (n *nodeFolder) remove(stays bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

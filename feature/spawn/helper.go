@@ -99,8 +99,8 @@ func isTooLarge(m *Spawn) bool {
 const parentPort = "OMPI_PARENT_PORT"
 
 // childEnv returns the variables of env that the spawned ranks get. Open MPI sends all variables of the parent rank.
-// childEnv removes the variables that identify the parent (those for which isOwn returns true), except parentPort,
-// because the children get their own.
+// Variables that identify a rank, for which isOwn returns true, are left out, because each spawned rank gets
+// variables of its own. Only parentPort is kept.
 func childEnv(env []string, isOwn func(assignment string) bool) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(assignment string) bool {
 		name, _, given := strings.Cut(assignment, "=")

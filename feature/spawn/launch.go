@@ -16,10 +16,11 @@ ranks form a new group. mpiexec plans them, claims CPUs and supervises them, as 
 All ranks are started, or none. If a program cannot be executed, the other new ranks are killed, and the parent
 rank gets an error. The parent rank continues, as the MPI standard requires.
 
-mpiexec searches for nodes for one spawn at a time (launch.Job.StartSearch). Each search has its own reservation, to
-which supervision passes the replies of the job's nodes. The decision lock lets only one waiting job be planned at a
-time. A search does not take this lock, because a running job must not wait for other jobs. Claims are exclusive even
-without the lock.
+mpiexec searches for nodes for one spawn at a time (launch.Job.StartSearch). Each search has its own reservation.
+Replies from the job's own nodes arrive at the goroutine that supervises the job, which passes them to the search.
+
+The decision lock lets only one waiting job be planned at a time. A search does not take this lock, because a running
+job must not wait for other jobs. Claims are exclusive even without the lock.
 
 Rules TRUST-9 to TRUST-12 limit how many ranks a rank may ask for, and on which hosts.
 */
@@ -89,7 +90,7 @@ const (
 	maxReportedRefusals = 100 // refusals reported to the user
 )
 
-// A place holds the nodes that were found for a spawn's ranks.
+// A place holds the nodes that were found for a spawn's ranks, and the files for their output.
 type place struct {
 	*reserve.Reservation
 	output *stdio.GroupOutput // nil if no place was found
@@ -169,7 +170,7 @@ func (s *spawner) start(r *request) {
 	})
 }
 
-// abandon releases the nodes of p and closes its output, because the spawn does not use p.
+// abandon is called if the spawn does not use p. It releases the nodes and closes the output files of the new group.
 func (p place) abandon() {
 	p.Abandon()
 	if p.output != nil {
@@ -177,9 +178,9 @@ func (p place) abandon() {
 	}
 }
 
-// use adds the group of a spawn to the job, and starts its ranks on the nodes of p. If err is not nil, no nodes were
-// found, and the request is refused with err. use returns the event that a group was spawned, if any. lostNodes are
-// nodes outside the job to which the connection was lost.
+// use adds the group of a spawn to the job, and starts its ranks on the nodes of p. It returns an event that reports
+// the new group. If err is not nil, no nodes were found. Then use refuses the request with err and returns nil.
+// lostNodes are nodes outside the job to which the connection was lost.
 func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)
@@ -215,8 +216,8 @@ func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]b
 	return []supervise.Event{grown}
 }
 
-// addNodes returns the nodes on which a spawn's ranks start. If a node is new, it adds the node to the job
-// and to spawned.
+// addNodes returns the job's nodes on which a spawn's ranks start. It adds nodes to the job that do not belong to it
+// yet, and appends their names to spawned.NewNodes.
 func (s *spawner) addNodes(r *request, p place, spawned *supervise.GroupSpawned) (nodes []*launch.Node) {
 	for _, n := range p.Nodes {
 		m := s.job.FindNode(n.Node)

@@ -40,7 +40,7 @@ type rawThread struct {
 	mappings []stack.Mapping
 }
 
-// hangTime is how long after the deadline gatherStacks gives up on reading files.
+// hangTime is how long gatherStacks still waits after the deadline, before it gives up reading files.
 const hangTime = time.Second
 
 // A gathered is the result of gatherStacks.
@@ -72,7 +72,8 @@ func inTime[T any](limit time.Duration, read, fallback func() T) T {
 	}
 }
 
-// describeAll reports the state of each target without its stack, because a file system hangs.
+// describeAll reports the state of each target without its stack. It is used if a file system hangs, and reads no
+// files of the programs.
 func describeAll(targets []target) (report job.StackReport) {
 	var groups []job.StackGroup
 	for _, t := range targets {
@@ -87,8 +88,8 @@ func describeAll(targets []target) (report job.StackReport) {
 
 var errFilesHang = errors.New("the program file cannot be read, because a file system hangs")
 
-// unwindAll does the work of gatherStacks, without a time limit for reading files. It stops tracing processes nameTime
-// before the deadline.
+// unwindAll reads the stacks of the targets for gatherStacks. It stops tracing processes nameTime before the
+// deadline, but reading a file may take any time.
 func unwindAll(targets []target, deadline time.Time) (report job.StackReport, prints map[int]fingerprint, slots []slot) {
 	var images trace.Images
 	defer images.Close()
@@ -161,7 +162,8 @@ func captureAll(processes []inspected, deadline time.Time) {
 	tracers.Wait()
 }
 
-// unwind unwinds the threads of a process that was traced, and returns their frames.
+// unwind returns the frames of all threads of a process that was traced. For threads that it has not unwound by the
+// deadline, it returns only a note.
 func (p *inspected) unwind(deadline time.Time) (threads []rawThread) {
 	note := ""
 	if p.err != nil {

@@ -45,7 +45,7 @@ func (n *nodeStacks) request(m *GatherStacks) {
 	n.session.RequestStacks()
 }
 
-// watchTime is how long ranks are watched while they run, to see whether they make progress.
+// watchTime is how long the helper watches whether ranks make progress. The ranks are running during this time.
 const watchTime = 500 * time.Millisecond
 
 // gather starts a goroutine that reads the stacks of the ranks, because reading may take seconds.

@@ -107,8 +107,8 @@ func (s *gathering) Read(done func(launch.StackSummary)) {
 	s.begin(func(q *query) { q.readers = append(q.readers, done) })
 }
 
-// begin asks all nodes for the stacks of all ranks, or joins the query in progress. It calls join with the query, so
-// that join can register who gets the result.
+// begin asks all nodes for the stacks of all ranks, unless a query is in progress. It calls join with the new query
+// or the one in progress. join must add to the query who receives the result.
 func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil
 	if !running {

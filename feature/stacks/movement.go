@@ -61,7 +61,7 @@ type slot struct {
 	was     [64]byte
 }
 
-// slotBelow is the distance in bytes from the start of a slot up to its function's stack pointer.
+// slotBelow says where a slot begins: this many bytes below the stack pointer of its function.
 const slotBelow = 8
 
 // watchSlots reads slots repeatedly for the time d, while their processes run. It returns the ranks whose slot has

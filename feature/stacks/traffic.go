@@ -25,7 +25,8 @@ const (
 	maxFiles          = 4096     // open files among which sockets are searched for
 )
 
-// trafficSeed is the seed of all hashes that trafficOf computes. With different seeds they could not be compared.
+// trafficSeed is the seed of all hashes that trafficOf computes. Two hashes can be compared only if they have the
+// same seed.
 var trafficSeed = maphash.MakeSeed()
 
 // trafficOf returns a number that changes when a process sends or receives messages by TCP or by memory that it shares

@@ -75,9 +75,9 @@ const (
 	weightEnded
 )
 
-// whyElsewhere returns the reason why group g may keep group largest waiting. The ranks of largest are in the given call.
-// The reason is zero if g is in the same call at the same place. It is also zero if another process traces the ranks of
-// g, because then it is unknown where they are.
+// whyElsewhere returns the reason why group g may keep group largest waiting. The ranks of largest wait in the given
+// call. The reason is zero if g waits in the same call, made at the same place of the program. It is also zero if
+// another process traces the ranks of g, because then it is unknown where they are.
 func whyElsewhere(g, largest job.StackGroup, call string) reason {
 	name := InMPI(g)
 	switch {
@@ -126,7 +126,7 @@ func AllAlike(groups []job.StackGroup) (call string, alike bool) {
 	return call, call != ""
 }
 
-// Computing returns the ranks with a thread, other than the main thread, that computes. It leaves out threads that spin
+// Computing returns the ranks in which a thread other than the main thread computes. It ignores threads that spin
 // while they wait for the next parallel part of the program (OpenMP).
 func Computing(r job.StackReport) (ranks []int) {
 	for _, g := range r.Groups {

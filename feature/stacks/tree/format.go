@@ -82,7 +82,7 @@ func Calls(r job.StackReport) (calls []string) {
 	return calls
 }
 
-// rankText returns the ranks of a group, as a text for the first column.
+// rankText returns the ranks of a group as a text, for the first column of the lines that Summarize returns.
 func rankText(g job.StackGroup) string {
 	if len(g.Ranks) == 1 && len(g.Nodes) == 1 {
 		return fmt.Sprintf("rank %d on %s", g.Ranks[0], format.EscapeField(g.Nodes[0]))
@@ -168,7 +168,8 @@ func stateText(g job.StackGroup) string {
 	return strings.Join(parts, ", ")
 }
 
-// A node is a call in the tree. Its ranks are those that have the call on their stacks.
+// A node is a function call in the tree of calls. Its children are the calls that this function makes, and its ranks
+// are those whose stacks contain the call.
 type node struct {
 	frame    job.StackFrame
 	ranks    []int

@@ -135,8 +135,8 @@ func InMPI(g job.StackGroup) string {
 	return name
 }
 
-// key returns a text that is equal for groups that Merge joins. It does not include the line of an innermost function
-// that is running outside of a call, because that line changes in a loop.
+// key returns a text that is equal for groups that Merge joins. If the thread uses a CPU, the text does not include
+// the line of its innermost function, because that line changes in a loop.
 func key(g job.StackGroup) string {
 	var b strings.Builder
 	special := job.StackState("")
