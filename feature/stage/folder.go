@@ -212,7 +212,8 @@ func (f *folder) allocateFiles(files []job.StagedFile) error {
 	return nil
 }
 
-// removeAll removes the folder. It also removes the stage directory, if the directory is empty then.
+// removeAll removes the folder, and the stage directory if that is empty afterwards. It also releases the lock and
+// closes all open files.
 func (f *folder) removeAll() {
 	if f.stageDir != nil {
 		f.removeFromDisk()
@@ -221,8 +222,8 @@ func (f *folder) removeAll() {
 	f.parent.Close()
 }
 
-// removeFromDisk removes the folder from the disk. It keeps the parent directory, which package transport
-// uses as well.
+// removeFromDisk removes the folder and its lock file, and the stage directory if that is empty afterwards. It keeps
+// the parent of the stage directory, because package transport uses it as well.
 func (f *folder) removeFromDisk() {
 	f.stageDir.RemoveAll(f.folderName())
 	f.stageDir.Remove(f.folderName() + ".lock")

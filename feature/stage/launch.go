@@ -31,8 +31,9 @@ type transfer struct {
 	err        error                     // error on this machine
 }
 
-// stageFiles sends the staged files to the nodes. Each message from a node restarts the time limit. Each byte that the
-// nodes receive extends the limit, by the time that the byte takes at a rate of deadline.MinRate.
+// stageFiles sends the staged files to the nodes, and waits until each node has reported the result. Each message
+// from a node restarts the time limit. Each byte that the nodes receive extends the limit by the time that the byte
+// takes at the rate deadline.MinRate.
 func stageFiles(p *reserve.Preparation) (err error) {
 	contents, has := wire.SettingOf[*Contents](p.Env.Settings)
 	if !has || len(contents.Files) != len(p.Request.StagedFiles) {

@@ -92,8 +92,8 @@ var fileRange = wire.Range{Name: "file", Low: 0, High: job.MaxStagedFiles - 1}
 // nodes, compressing a chunk once takes less time than it saves in encryption and on a link of 1 Gbit/s.
 const deflateNodes = 3
 
-// These constants say which chunks are compressed. A chunk of at least deflateFrom bytes is compressed if its
-// first deflateSample bytes become much smaller.
+// A chunk is compressed only if it has at least deflateFrom bytes, and if its first deflateSample bytes become much
+// smaller.
 const (
 	deflateFrom   = 4 << 10
 	deflateSample = 16 << 10

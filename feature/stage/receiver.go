@@ -191,7 +191,8 @@ func (s *receiver) openFile(i int) (err error) {
 
 func (s *receiver) filePath(i int) string { return filepath.Join(s.folder.filesDir(), s.files[i].Name) }
 
-// finishFile checks the hash of file i, sets its mode, and links it so that other jobs can copy it.
+// finishFile checks the hash of file i and sets its mode. It also makes a hard link to the file under its hash, by
+// which other jobs of the user find the file and copy it.
 func (s *receiver) finishFile(i int) error {
 	file := s.file
 	s.file = nil

@@ -5,7 +5,8 @@ import (
 	"remshell/launch/node"
 )
 
-// A progress holds the state of staging files to a node. The zero value is for a job that stages no files.
+// A progress says which messages about staging a node has sent and received, so that unexpected messages can be
+// refused. The zero value is for a job that stages no files.
 type progress struct {
 	announced bool // StageFiles was sent
 	files     int  // how many there are
@@ -32,7 +33,8 @@ func (p *progress) checkMissing(m *MissingFiles) error {
 	return nil
 }
 
-// checkCredit returns an error if the node grants credit unasked, or for more bytes than mpiexec has sent.
+// checkCredit returns an error if the node grants credit although mpiexec is not sending files to it, or if the
+// credit is for more bytes than mpiexec has sent.
 func (p *progress) checkCredit(m *FileCredit) error {
 	switch {
 	case !p.announced || p.inPlace || p.done:

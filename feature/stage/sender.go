@@ -14,8 +14,8 @@ import (
 
 // A sender sends files to nodes. It reads a chunk, encodes it once, and sends it to all nodes that do not have the
 // file, as soon as all these nodes have credit. Credit is the number of bytes that a node allows to be sent. Because
-// all nodes get a chunk at the same time, memory holds no more data than the largest credit, however many nodes there
-// are.
+// all nodes get a chunk at the same time, mpiexec never holds more data in memory than the largest credit, however
+// many nodes there are.
 type sender struct {
 	files    []job.StagedFile
 	contents []Content

@@ -35,7 +35,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.Closing.Add(func() { n.socket.Close() })
 }
 
-// all returns the states of all ranks that were started here, sorted by rank.
+// all returns the states of all ranks that were started on this node, sorted by rank.
 func (n *nodeStates) all() []job.RankState {
 	all, tree := slices.Clone(n.retired), proc.ReadTree()
 	var waiting map[pmix.WaitingRank]string

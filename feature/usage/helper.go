@@ -90,7 +90,8 @@ func (u *nodeSampler) sample(interval time.Duration, memoryLimit int64) {
 	}
 }
 
-// jobMemory returns the memory that the job uses on this node, in bytes. A result below memoryLimit may be too high.
+// jobMemory returns the memory that the job uses on this node, in bytes. Memory that processes share may be counted
+// more than once, but not if the result exceeds memoryLimit.
 func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFiles, all []sampler.Process, memoryLimit int64) int64 {
 	of := slices.DeleteFunc(reader.Descendants(all), func(p sampler.Process) bool { return u.session.NotOfJob(p.PID) })
 	pids := make([]int, len(of))

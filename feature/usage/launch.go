@@ -62,9 +62,9 @@ func (u *jobUsage) addRanks(ranks []job.RankUsageSample) {
 	}
 }
 
-// addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, it uses only the samples of
-// those seconds for which all nodes have sent one. The wall time of a node or job that has running ranks is the time
-// since the start.
+// addToResult adds the usage of ranks, nodes and the job to the result. While ranks run, it ignores the latest
+// samples until all nodes have sent theirs for the same second. The wall time of a node or job that has running ranks
+// is the time since the start.
 func (u *jobUsage) addToResult(r *job.Result) {
 	nodeOfRank := u.job.State.Nodes()
 	if u.ended {
@@ -114,8 +114,8 @@ func (u *jobUsage) setUsage(r *job.Result, nodeOfRank []int, totals *Totals) {
 	r.Usage = all
 }
 
-// nodeTotal returns the usage of node i. If the node was lost before it reported the usage of all ranks, the CPU time
-// is the larger one of total and the samples.
+// nodeTotal returns the usage of node i. total contains the usage of the ranks that have ended. If some ranks have
+// not ended, or the node was lost before they ended, nodeTotal uses the CPU time of the samples if that is larger.
 func nodeTotal(totals *Totals, i int, total job.NodeTotal) job.UsageTotal {
 	var u job.UsageTotal
 	u.UsageSample, u.Sampled = totals.NodeMaximum(i)
@@ -145,7 +145,8 @@ func sumJob(all *job.JobUsage, r job.Result, totals *Totals) {
 	all.Job.Wall = wallTime(r, len(all.Ranks))
 }
 
-// wallTime returns the time from the first start of a rank to the last end of a rank. ranks is the number of ranks.
+// wallTime returns the time from the first start of a rank to the last end of a rank. ranks is the number of ranks of
+// the job, including those that have not ended.
 func wallTime(r job.Result, ranks int) time.Duration {
 	began := make([]time.Duration, ranks)
 	if r.Starts != nil {

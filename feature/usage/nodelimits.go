@@ -61,7 +61,8 @@ func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *
 	return nil
 }
 
-// start records the time of its first call, which comes before the first ranks start.
+// start is called before ranks start. The first call records the time, from which the node's limit on the wall time
+// counts.
 func (l *nodeLimits) start() {
 	if l.firstStart.IsZero() {
 		l.firstStart = time.Now()

@@ -99,7 +99,8 @@ func (a *stateCollector) addState(s job.RankState) {
 func (a *stateCollector) isOverdue() bool { return !time.Now().Before(a.deadline) }
 
 // collectFromDir reads states from the sockets in a directory that belong to the helpers in a.helpers. It opens the
-// directory and each socket only once, and checks them afterwards, because their owner could replace them.
+// directory and each socket before it checks them, and then uses what it has opened. So the owner cannot replace them
+// between the check and the use.
 func (a *stateCollector) collectFromDir(dir string) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
