@@ -230,9 +230,9 @@ func (s *placement) refuseByPolicy(a *eligibleNodes, n int, failed *Error) *Erro
 		return failed
 	}
 	capacity := a.freeCapacity()
-	failed.Text = fmt.Sprintf("%s: %s allows only %s on %s (%s)",
-		s.describeExcess(a, n), option, text.Count(capacity, "rank"), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
-	if m.PerObject > 0 {
+	failed.Text = fmt.Sprintf("%s: %s allows %s on %s (%s)",
+		s.describeExcess(a, n), option, onlyRanks(capacity), text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
+	if m.PerObject > 0 && capacity > 0 {
 		failed.Remedy = fmt.Sprintf("lower -n to %d, increase the %d in --map-by %s, or share CPUs with --oversubscribe", capacity, m.PerObject, m.Text)
 	}
 	return failed

@@ -46,7 +46,7 @@ func TestLocalOnly(t *testing.T) {
 		{"counted, two jobs", "a:2/4", []int{0, 1}, 4, 1, none, "- - - -", all},
 		{"counted, one CPU is free", "a:2/2", []int{0}, 2, 1, none, "1 1", rest},
 		{"more than was counted", "a:2/2", nil, 3, 1, none, CodeNotEnough, "there are free slots for only 2 ranks on 1 node (a)"},
-		{"more than was counted, two jobs", "a:2/2", []int{0, 1}, 3, 1, none, CodeNotEnough, "there are free slots for only 0 ranks on 1 node (a)"},
+		{"more than was counted, two jobs", "a:2/2", []int{0, 1}, 3, 1, none, CodeNotEnough, "there are free slots for no rank on 1 node (a)"},
 		{"overbooked", "a:2", nil, 3, 1, over, "0 1 0", "3 ranks share the 2 CPUs of this machine; on this machine, --overbook does not keep other jobs away"},
 		{"overbooked, two jobs", "a:2", []int{0, 1}, 3, 1, over, "- - -", all + "; on this machine, --overbook does not keep other jobs away"},
 		{"overbooked beyond what was counted", "a:2/2", []int{0}, 3, 1, over, "1 1 1", rest + "; on this machine, --overbook does not keep other jobs away"},

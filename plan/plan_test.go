@@ -190,7 +190,7 @@ func TestRefusalsNameTheCause(t *testing.T) {
 		{"the second of two apps", func(r *job.Request) {
 			r.Apps = append([]job.App{{N: 1, Argv: []string{"x"}}}, job.App{N: 1, Argv: []string{"./y"}, RankNeeds: job.RankNeeds{CPUsPerRank: 4, CPUsPerRankOrigin: "--tpp"}})
 			r.Nodes = r.Nodes[:1]
-		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for only 0 ranks on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
+		}, "1 rank (./y) of 4 CPUs each (--tpp) does not fit: there are free slots for no rank on 1 node (a); start fewer ranks, add hosts, give slots (HOST:N), or share CPUs with --oversubscribe"},
 	}
 	for _, test := range tests {
 		req := nodes()

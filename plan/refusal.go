@@ -130,10 +130,10 @@ func (s *placement) refuseTooFewSlots(a *eligibleNodes, n int) *Error {
 	capacity, nodes := a.freeCapacity(), fmt.Sprintf("%s (%s)", text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names))
 	ranksDoNotFit := s.describeExcess(a, n)
 	if most := a.app.PerNode; most > 0 && most*len(a.candidates) < n && a.slots >= n*max(1, a.app.CPUsPerRank) {
-		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows only %s on %s",
-			ranksDoNotFit, most, text.Count(capacity, "rank"), nodes), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
+		return &Error{Code: CodeNotEnough, Text: fmt.Sprintf("%s: -ppn %d allows %s on %s",
+			ranksDoNotFit, most, onlyRanks(capacity), nodes), Remedy: "raise -ppn, or add hosts", WantedRanks: n, FreeRanks: capacity}
 	}
-	failed := fmt.Sprintf("%s: there are free slots for only %s on %s", ranksDoNotFit, text.Count(capacity, "rank"), nodes)
+	failed := fmt.Sprintf("%s: there are free slots for %s on %s", ranksDoNotFit, onlyRanks(capacity), nodes)
 	causes := s.describeLimits(a)
 	if causes != "" {
 		failed += ", where " + causes
@@ -248,8 +248,16 @@ func (s *placement) refuseByLimits(a *eligibleNodes, n, allowed int) *Error {
 	if len(by) != 1 {
 		allow = "allow"
 	}
-	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s only %s on %s (%s)", ranksDoNotFit, limits, allow, text.Count(allowed, "rank"),
+	return &Error{Code: CodeLimits, Text: fmt.Sprintf("%s: %s %s %s on %s (%s)", ranksDoNotFit, limits, allow, onlyRanks(allowed),
 		text.Count(len(a.candidates), "node"), hostlist.FoldBrief(a.names)), Remedy: "raise this limit, or add hosts", WantedRanks: n, FreeRanks: allowed}
+}
+
+// onlyRanks returns "no rank", "only 1 rank", "only 2 ranks" and so on.
+func onlyRanks(n int) string {
+	if n == 0 {
+		return "no rank"
+	}
+	return "only " + text.Count(n, "rank")
 }
 
 // describeConfinement returns a phrase that says why ranks cannot use some cores of a node, for example because mpiexec
