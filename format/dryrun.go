@@ -181,7 +181,7 @@ func (s *paragraphs) addNodes(v JobView) {
 	}
 }
 
-// formatUnknownCPUs lists the ranks of a node of which mpiexec does not know the CPUs.
+// formatUnknownCPUs lists the ranks of a node whose CPUs mpiexec does not know.
 func formatUnknownCPUs(v JobView, n job.NodePlan) string {
 	lines := textTable{indent: "    "}
 	for app, ranks := range ranksByApp(v, n) {

@@ -29,7 +29,7 @@ type Process struct {
 	job.UsageSample
 }
 
-// An Ownership contains the helper's data that is needed to find the rank of a process.
+// An Ownership contains what the helper knows about its processes. The Tracker uses it to find the rank of a process.
 type Ownership struct {
 	Helper          int                // PID of the helper; its descendants are counted, itself not
 	RankByPID       map[int]int        // the ranks' own processes
@@ -39,7 +39,7 @@ type Ownership struct {
 }
 
 // A Tracker holds the data that one pass over /proc needs from earlier passes (rule RM-51). The zero value is empty. A
-// nil Tracker records nothing, for jobs whose usage is not sampled.
+// nil Tracker records nothing: it is used if the usage of the job is not sampled.
 type Tracker struct {
 	seen        map[int]lastSeen      // by PID
 	endedCPU    map[int]time.Duration // CPU time of ended processes, by rank
@@ -63,8 +63,8 @@ const (
 	inProgress = -4
 )
 
-// SumByRank returns a sample of each rank that has or had processes, and a sample of the host. The entry NoRank of
-// ranks is the sample of all processes that belong to no rank.
+// SumByRank returns a sample of each rank that has or had processes, and their sum for the host. ranks[NoRank] is the
+// sample of all processes that belong to no rank.
 func (b *Tracker) SumByRank(all []Process, e Ownership) (ranks map[int]job.UsageSample, host job.UsageSample) {
 	b.makeMaps()
 	b.pass++
@@ -98,8 +98,8 @@ func (b *Tracker) makeMaps() {
 	}
 }
 
-// addEnded adds the CPU time of processes that have ended. It drops a process two passes after its end,
-// because the report of the end may arrive after one pass.
+// addEnded adds the CPU time of ended processes to the samples in ranks. It forgets a process two passes after the
+// process was last seen, because its end may be reported only after the next pass.
 func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	for rank, spent := range b.endedCPU {
 		sum := ranks[rank]
@@ -173,8 +173,8 @@ func (b *Tracker) Owner(pid int) (rank int, known bool) {
 	return was.rank, known && was.rank != NoRank
 }
 
-// NoteReaped adds the CPU time that wait4(2) has returned for a process that has ended. rank is the rank to
-// which the process belonged.
+// NoteReaped records that a process of the rank has ended. cpu is the CPU time that wait4(2) has returned for the
+// process.
 func (b *Tracker) NoteReaped(pid, rank int, cpu time.Duration) {
 	if b == nil {
 		return
@@ -192,8 +192,8 @@ const (
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is an interval between samples. Jobs that are sampled at this interval or a longer one get no
-// additional passes at their start, because these would cost too much.
+// costlyInterval is the shortest interval between samples with which a job gets no additional samples at its start. A
+// long interval is used where samples cost much.
 const costlyInterval = 10 * time.Second
 
 // NextPass returns the time of the next sample. now is the current time, and start is the time at which the
