@@ -160,8 +160,8 @@ type queueRow struct {
 	SetDelayEnd time.Time `json:"until,omitzero"`  // when that ends, if known
 }
 
-// NewLedger merges the ledgers (directories of jobs) of several nodes. If pages contain one node under two names,
-// each of its claims is counted once.
+// NewLedger merges the ledgers of several nodes. pages contains one listing for each ledger. If a node is listed under
+// two names, each of its claims is still counted once.
 func NewLedger(pages []job.LedgerListing, now time.Time) Ledger {
 	l := Ledger{now: now}
 	indexOf, seenRank := make(map[job.Key]int), make(map[int]bool)
@@ -247,8 +247,8 @@ func (j *liveJob) addClaim(c job.Claim) {
 	}
 }
 
-// sortNodes sorts the ranks and CPUs of each node. It is called once, after all claims have been added, since another
-// user may have made very many claims.
+// sortNodes sorts the ranks and CPUs of each node. It is called only once, after all claims have been added: sorting
+// after each claim would take too long if another user has made very many claims.
 func (j *liveJob) sortNodes() {
 	for i := range j.Nodes {
 		slices.Sort(j.Nodes[i].Ranks)
@@ -272,7 +272,8 @@ func (j *liveJob) setReported() {
 	}
 }
 
-// reportedCells returns the job's table cells for the columns whose values helpers report with claims (column.Shown).
+// reportedCells returns the job's table cells for the columns that column.Shown returns. Helpers report the values of
+// these columns with their claims.
 func (j *liveJob) reportedCells() (cells []string) {
 	for _, c := range column.Shown() {
 		cell := ""
@@ -292,9 +293,9 @@ func (j *liveJob) setExtent(c job.Claim) {
 	}
 }
 
-// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped is waiting for its time slice if
-// it must not run in the current slice. The same holds during the first slice after its start, and in the first
-// second after it may run again, since the clocks of hosts differ. A suspended gang is never waiting.
+// setGang records how the job takes turns on CPUs. A gang whose ranks are stopped, but not suspended, is waiting for
+// its time slice if it must not run in the current one. During its first slice after the start it is always taken as
+// waiting. So is a gang whose slice has begun less than a second ago, because the clocks of hosts differ.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return
@@ -386,9 +387,9 @@ func (j *liveJob) launcherText() string {
 	return fmt.Sprintf("%s:%d", EscapeField(j.LauncherHost), j.LauncherPID)
 }
 
-// idleText returns a note about a job's claims, or "". The note says that the job is suspended or waits for its
-// slice. Otherwise it says that the claims are idle, and why if known (rules TRUST-16, SV-2), or which standby
-// nodes the job has.
+// idleText returns a note about a job's claims, or "". The note says that the job waits for its time slice, that it is
+// suspended, that its claims are idle and why (rules TRUST-16, SV-2), or which standby nodes it has. The first of these
+// that applies is returned.
 func (j *liveJob) idleText() string {
 	switch {
 	case j.Gang != nil && j.Gang.Waits:

@@ -176,8 +176,7 @@ type coreArea struct {
 	cores   []pin.Core
 }
 
-// drawAreas returns one line for each group of cores that are at the same location, such as the same package and
-// NUMA node.
+// drawAreas returns one line for each coreArea of the cores.
 func drawAreas(cores []pin.Core) string {
 	lines := textTable{indent: "  "}
 	before := pin.UnknownLocation

@@ -171,13 +171,13 @@ func fieldAfter(text, name string) string {
 	return ""
 }
 
-// minDeviceMemory is the minimum memory, in bytes, of a device that is treated as a GPU for computing. Firmware
-// usually reserves only 512 MiB for the graphics of a processor.
+// minDeviceMemory is the minimum memory, in bytes, of a device that is treated as a GPU for computing. The graphics of
+// a processor usually have less: the 512 MiB that the firmware reserves for them.
 const minDeviceMemory = 2 << 30
 
-// readAMD returns AMD's GPUs. As in ROCm, their indices are in the order of the kernel's KFD nodes, except nodes that
-// cannot be opened (libhsakmt, topology.c). Without KFD no program can use the GPUs, and readAMD orders them by bus
-// address.
+// readAMD returns AMD's GPUs. As in ROCm, their indices follow the order of the kernel's KFD nodes. Nodes whose device
+// file this process cannot open have no index (topology.c of libhsakmt). If there is no KFD driver, the order is that
+// of bus addresses; no program can use the GPUs then.
 func (t sysfsTree) readAMD() (f Detection) {
 	devices := t.devicesOf("amdgpu")
 	if len(devices) == 0 {
@@ -308,8 +308,8 @@ func (t sysfsTree) renderNode(d device) string {
 }
 
 // countTiles returns the number of tiles of a card. The driver xe has a directory for each tile. The driver i915 has a
-// directory for each GT, and discrete cards have one GT per tile. For a GPU that is part of a processor, integrated is
-// true, and the result with i915 is 1.
+// directory for each GT, and discrete cards have one GT per tile. integrated says that the GPU is part of a processor:
+// with i915 such a GPU has one tile, whatever the number of its GTs.
 func (t sysfsTree) countTiles(d device, integrated bool) int {
 	folder, word := d.dir, "tile"
 	if d.driver == "i915" {
