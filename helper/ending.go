@@ -40,8 +40,8 @@ func (s *Session) startEnding() {
 	}
 }
 
-// terminateAll sends SIGTERM to all processes of the job. Ranks that are already exiting will be reported as ended by
-// themselves.
+// terminateAll sends SIGTERM to all processes of the job. It first notes which ranks are already exiting, so that their
+// end is not taken for an effect of SIGTERM.
 func (s *Session) terminateAll() {
 	s.orphans.noteOrphanGroups(s.Lifecycle.IsRank)
 	for _, terminating := range s.Hooks.Terminating {
@@ -148,8 +148,8 @@ func newHelperSignals() helperSignals {
 // ranks and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is the event that half of the grace period has passed since a signal asked this helper to end.
-// grace is that half.
+// endNotOrdered is posted half a grace period after a signal has asked this helper to end. By then, mpiexec should have
+// ended the job. grace is the other half, which is left for the ranks.
 type endNotOrdered struct{ grace time.Duration }
 
 // handleOwnSignal handles a signal that the helper's own process has received. (Signals that mpiexec passes on

@@ -210,9 +210,9 @@ func clusterNote(t wire.Claim) job.Claim {
 	return note
 }
 
-// findConflict checks again those conditions of a plan that depend on claims of other jobs (placement.md 3, 7 to 11).
-// Others may have claimed CPUs after the plan was made. The plan has already considered the job's own claims, so
-// these matter only for the node's limit on ranks. The error is a *conflictError, or nil.
+// findConflict repeats the checks of a plan that depend on claims of other jobs (placement.md 3, 7 to 11), because
+// other jobs may have claimed CPUs after the plan was made. It ignores claims of enclosing jobs. Other claims of this
+// job matter only for the node's limit on ranks. The error is a *conflictError, or nil.
 func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) error {
 	if mine.RM != "" { // other batch jobs cannot use what the batch system granted to this one
 		others, _ = splitByBatchJob(others, mine.RM)

@@ -76,8 +76,8 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 	})
 }
 
-// SetHold records whether there is the given reason to keep the ranks stopped, which is not the turns of gangs. While
-// there is one, the claims show that the job is suspended. While mpiexec itself is stopped, requests are refused at once.
+// SetHold adds a reason to keep the ranks stopped, or removes it if on is false. why is never HoldGang. While there is
+// a reason, the claims show that the job is suspended. While mpiexec itself is stopped, requests are refused at once.
 func (w *Worker) SetHold(why job.Hold, on bool) {
 	w.runTask(func() {
 		if w.holds[why] = on; !on {
@@ -279,8 +279,8 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 	}
 }
 
-// endedReply returns the reply to a request whose job has ended before it sent a final reply. The reply reports
-// success if the request was to end the job.
+// endedReply returns the reply to a request if the job has ended without a final reply to it. The reply reports success
+// if the request was to end the job.
 func endedReply(a job.ControlRequest, reply job.ControlReply) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "the job has ended"}
