@@ -116,10 +116,10 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 	return ""
 }
 
-// countDenials records how many processes of the job's control group the kernel has killed so far for lack of
-// memory, and how many forks it has denied. If running is true, it instead records the kills on the whole machine,
-// once. This takes 0.1 ms, so it is not done for short jobs. countDenials sends the counts to the reaper, too,
-// because a killed helper cannot report why it was killed.
+// countDenials records how many processes of the job's control group the kernel has killed so far for lack of memory,
+// and how many forks it has denied. If running is true, the job is no longer short. Then it records instead how many
+// processes have been killed on the whole machine, unless that is already known. countDenials also sends the counts to
+// the reaper, because a killed helper cannot report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

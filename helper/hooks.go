@@ -21,9 +21,9 @@ import (
 )
 
 /*
-A Feature is a part of the helper that the helper's core does not know. It keeps its own state, and takes part in a
-session at named points (Hooks). Its counterpart in mpiexec is a launch.Feature. Importing its package registers it.
-Package feature lists all features. No feature imports another.
+A Feature is a part of the helper that the helper's core does not know. It keeps its own state. It adds functions to
+Hooks, and the session calls them at named points. Its counterpart in mpiexec is a launch.Feature. Importing its package
+registers it. Package feature lists all features. No feature imports another.
 
 	GroupPrepares --> JobBegins --> GroupStarts --> RankForked --> RankStarted --> RankReaped --> RankEnded --> RankRetired
 	                    once                                              GuardEnds, Drained, Closing <--'
@@ -43,8 +43,8 @@ var features []Feature
 // Register adds a feature that takes part in all sessions. It is called while the program is initialized.
 func Register(f Feature) { features = append(features, f) }
 
-// Hooks are the points of a session at which features take part. The session's goroutine calls the functions of a
-// point, one after the other, in the order in which they were added.
+// Hooks are the points in the course of a session at which features can run functions of their own. The session's
+// goroutine calls the functions of a point, one after the other, in the order in which they were added.
 type Hooks struct {
 	// GroupPrepares: a group is about to be prepared. The function may change the Prepare. If it returns an error, the group
 	// is refused.

@@ -11,7 +11,8 @@ import (
 )
 
 /*
-A claimsCarriedEvent contains the claims that the job keeps for its next attempt. It ends the current attempt.
+A claimsCarriedEvent contains the claims that the job keeps for its next attempt. The session receives it last: the
+current attempt then ends.
 
 A job that is started again keeps its helpers (survive.md SV-2). Each attempt has a session of its own. Only the
 connection and the claims outlive a session.

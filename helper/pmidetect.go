@@ -99,8 +99,7 @@ func (s *Session) admitPMIx(g *Group) {
 	}
 }
 
-// describePMIx returns the data about the PMIx server and the job from which the environment of a group's ranks is
-// built.
+// describePMIx returns the data about the PMIx server and the job that the environment of the group's ranks contains.
 func (s *Session) describePMIx(g *Group) *rank.PMIx {
 	m := g.Prepare
 	p := &rank.PMIx{Namespace: namespaceOf(m), Server: s.pmix.name + ".0;" + s.pmix.uri, SessionDir: s.pmix.dir.Path, Secret: m.PMI.Token,

@@ -139,10 +139,10 @@ type (
 	RequestStacks struct{}
 	// StacksReported is the event that the stacks of the ranks have been sent.
 	StacksReported struct{}
-	// End is the event that processes which are left after the duration Linger must be ended. If the ending has already
-	// begun, End can only bring forward its deadlines.
+	// End is the event that the processes of the job must be ended if they still run after the duration Linger. If the
+	// ending has already begun, End can only make its deadlines earlier.
 	End struct{ Linger, Grace time.Duration }
-	// TimerFired is the event that the time of the last SetTimer has passed.
+	// TimerFired is the event that the timer of the last SetTimer action has expired.
 	TimerFired struct{}
 	// Bye is the event that mpiexec ends the session normally.
 	Bye struct{}
@@ -173,7 +173,7 @@ type (
 		Start
 		First int
 	}
-	// Reap is the action to begin to wait for the ends of child processes.
+	// Reap is the action to start waiting for child processes to end.
 	Reap struct{}
 	// LookForChildren is the action to wait for child processes again, because there may be new ones.
 	LookForChildren struct{}
@@ -186,8 +186,8 @@ type (
 	DiscardRankOutput struct{ Rank int }
 	// FailRequests is the action to fail all requests to mpiexec that wait for a reply.
 	FailRequests struct{}
-	// StartEnding is the action to begin to end the job. From then on no rank starts, ranks cannot complete a barrier or
-	// fence, and the time for remaining output is limited.
+	// StartEnding is the action to put the session into the state of ending the job. From then on no rank starts, ranks
+	// cannot complete a barrier or fence, and the time for remaining output is limited.
 	StartEnding struct{}
 	// PassSignal is the action to send a user's signal to a rank.
 	PassSignal struct{ Rank, Number int }
@@ -207,7 +207,7 @@ type (
 	KillRank struct{ Rank int }
 	// CancelGroup is the action to prevent the start of further ranks of a group.
 	CancelGroup struct{ Group string }
-	// SetTimer is the action to post TimerFired after a time. It replaces an earlier SetTimer.
+	// SetTimer is the action to post TimerFired when the duration After has passed. It replaces an earlier SetTimer.
 	SetTimer struct{ After time.Duration }
 	// NoteExit is the action to record how a rank has ended, and to wait for the rest of its output.
 	NoteExit struct {
@@ -316,8 +316,8 @@ func (s *State) Done() bool { return s.connection != Connected && s.work != Busy
 // IsDisconnected reports whether the connection to mpiexec is over.
 func (s *State) IsDisconnected() bool { return s.connection == Disconnected }
 
-// HasNextAttempt reports whether mpiexec begins another attempt (one run of all ranks). The next attempt uses
-// a new State.
+// HasNextAttempt reports whether mpiexec has begun another attempt (one run of all ranks). The next attempt uses a new
+// State.
 func (s *State) HasNextAttempt() bool { return s.connection == NextAttempt }
 
 // IsRank reports whether pid is the process of a running rank.
@@ -417,7 +417,7 @@ func (s *State) claimed(e Claimed) []any {
 	return []any{PrepareGroup{e, first}}
 }
 
-// releasePrepare cancels a Prepare, and returns the actions for that. mpiexec cancels a Prepare if it plans the job
+// releasePrepare cancels a Prepare, and returns the actions to take. mpiexec cancels a Prepare if it plans the job
 // again or gives up a spawn.
 func (s *State) releasePrepare(name string) (do []any) {
 	if s.preparing[name]--; s.preparing[name] <= 0 {
@@ -538,7 +538,7 @@ func (s *State) checkRanksGone() (do []any) {
 	return do
 }
 
-// childEnded handles the end of a child process, and returns the actions for that. While ranks are being started, ends
+// childEnded handles the end of a child process, and returns the actions to take. While ranks are being started, ends
 // of unknown children are kept in earlyEnds: an unknown child may be a rank whose Forked event has not arrived yet.
 func (s *State) childEnded(e ChildEnded) []any {
 	i, is := s.byPID[e.PID]
@@ -590,7 +590,7 @@ func (s *State) reportExit(i int) []any {
 	return append([]any{ReportExit{i, s.connection == Connected}}, s.rankOver(i)...)
 }
 
-// rankOver counts a rank as ended, and returns the actions for that. If all ranks of its group have ended, it forgets
+// rankOver counts a rank as ended, and returns the actions to take. If all ranks of its group have ended, it forgets
 // the group, because a job may spawn groups for days.
 func (s *State) rankOver(i int) []any {
 	g := s.ranks[i].group
@@ -607,7 +607,7 @@ func (s *State) rankOver(i int) []any {
 }
 
 // noProcesses records that no process is left, or that all remaining processes may keep running. It returns the actions
-// for that.
+// to take.
 func (s *State) noProcesses() []any {
 	if s.work != Busy {
 		return nil
@@ -626,8 +626,8 @@ func (s *State) reportDrained() []any {
 	return []any{ReportDrained{}}
 }
 
-// beginEnding begins to end all processes, and returns the actions for that. If the ending has already begun,
-// beginEnding can only bring forward its deadlines.
+// beginEnding starts the termination of all processes, and returns the actions to take. If the termination has already
+// begun, beginEnding can only make its deadlines earlier.
 func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []any) {
 	if linger == 0 {
 		do = []any{StartEnding{}}
@@ -655,7 +655,7 @@ func (s *State) beginEnding(linger, grace time.Duration, now time.Time) (do []an
 	return do
 }
 
-// nextEndingStep returns the actions of the next step of ending the processes, if the time for that step has come.
+// nextEndingStep returns the actions of the next step of the termination, if the time for that step has come.
 func (s *State) nextEndingStep(now time.Time) []any {
 	if s.ending == NotEnding || now.Before(s.deadline) || s.work != Busy {
 		return nil
@@ -675,7 +675,7 @@ func (s *State) nextEndingStep(now time.Time) []any {
 }
 
 // endAttempt ends this attempt (one run of all ranks) if nothing of the job is left on this node, and returns the
-// actions for that. Otherwise mpiexec has broken the protocol, and the helper acts as if the connection were lost.
+// actions to take. Otherwise mpiexec has broken the protocol, and the helper acts as if the connection were lost.
 func (s *State) endAttempt(now time.Time) []any {
 	if s.work != Drained && s.work != Idle || len(s.preparing) > 0 {
 		return s.mpiexecLost(now)

@@ -9,7 +9,7 @@ import (
 
 // This file has the decisions about stopping, continuing and signaling ranks.
 
-// setHold adds or removes a reason to keep the ranks stopped, and returns the actions for that. It does nothing once
+// setHold adds or removes a reason to keep the ranks stopped, and returns the actions to take. It does nothing once
 // the job is being ended.
 func (s *State) setHold(e Hold) []any {
 	if s.ending != NotEnding || s.connection != Connected || !e.Why.IsKnown() {
@@ -30,10 +30,10 @@ func (s *State) HeldOnlyFor(reason job.Hold) bool { return len(s.holds) == 1 && 
 // IsHeld reports whether there is a reason to keep the ranks stopped.
 func (s *State) IsHeld() bool { return len(s.holds) > 0 }
 
-// clearHolds removes all reasons to keep the ranks stopped, and returns the actions for that.
+// clearHolds removes all reasons to keep the ranks stopped, and returns the actions to take.
 func (s *State) clearHolds() []any { return s.changeHolds(func() { clear(s.holds) }) }
 
-// changeHolds calls do, which changes the set of reasons to keep the ranks stopped, and returns the actions for that.
+// changeHolds calls do, which changes the set of reasons to keep the ranks stopped, and returns the actions to take.
 // If do adds the first reason, the ranks are stopped. If do removes the last reason, they continue.
 func (s *State) changeHolds(do func()) []any {
 	held := len(s.holds) > 0

@@ -30,9 +30,9 @@ const openFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_NO
 // directory, even if another process moves it or puts another directory in its place.
 func Open(path string) (*os.Root, error) { return openAt(unix.AT_FDCWD, path) }
 
-// OpenIn opens the subdirectory name of the directory above, under the same conditions as Open.
-func OpenIn(above *os.Root, name string) (*os.Root, error) {
-	dir, err := above.Open(".")
+// OpenIn opens the subdirectory name of the directory parent, under the same conditions as Open.
+func OpenIn(parent *os.Root, name string) (*os.Root, error) {
+	dir, err := parent.Open(".")
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func OpenIn(above *os.Root, name string) (*os.Root, error) {
 	return openAt(int(dir.Fd()), name)
 }
 
-func openAt(above int, name string) (*os.Root, error) {
-	dir, err := unix.Openat(above, name, openFlags, 0)
+func openAt(parent int, name string) (*os.Root, error) {
+	dir, err := unix.Openat(parent, name, openFlags, 0)
 	switch err {
 	case nil:
 	case unix.ELOOP, unix.ENOTDIR:
@@ -72,7 +72,7 @@ func Check(stat *unix.Stat_t, uid int, denied uint32) error {
 	return nil
 }
 
-// CheckReplaceable returns an error if any user could replace a folder in dir (rule TRUST-27).
+// CheckReplaceable returns an error if any user could replace a directory that is in dir (rule TRUST-27).
 func CheckReplaceable(dir string) error {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -100,8 +100,8 @@ func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ':' })
 }
 
-// locateLibrary finds a library in these directories, reads it, and returns its path and the object. The object is nil
-// if none of the directories contains the library.
+// locateLibrary looks for a library in dirs, reads it, and returns its path and the object. The object is nil if no
+// directory in dirs contains the library.
 func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *object) {
 	if strings.Contains(name, "/") {
 		dirs = []string{""}

@@ -173,7 +173,7 @@ func readName(f io.ReaderAt, table, offset uint64) (string, error) {
 // isDynamic reports whether the object is dynamically linked.
 func (o *object) isDynamic() bool { return o.hasInterpreter || len(o.needed) > 0 }
 
-// These constants limit how contains searches an ELF file for words.
+// These constants limit what the method contains reads of an ELF file.
 const (
 	maxSearchedBytes = 64 << 20 // bytes
 	searchStep       = 256 << 10

@@ -18,8 +18,8 @@ import (
 	"remshell/proc"
 )
 
-// ReadColumns reads, for each claim on this node, the columns of --ps that a helper reports (column.All).
-// root is "/".
+// ReadColumns sets Reported of each claim on this node: the values of the columns of --ps that helpers report
+// (column.ReadAll). root is "/".
 func ReadColumns(root fs.FS, claims []job.Claim) {
 	l := processScan{root: root, claims: claims}
 	for i := range claims {

@@ -27,8 +27,8 @@ const (
 	loopbackType   = "772"
 )
 
-// networks returns the labels of all networks that are up, in ascending order. fastest is the speed of the
-// fastest in Mb/s, or 0 if no speed is known.
+// networks returns the labels of all networks that are up, in ascending order. fastest is the speed, in Mb/s, of the
+// fastest network, or 0 if no speed is known.
 func networks(root fs.FS) (names []string, fastest int) {
 	found := make(labelSet)
 	for _, name := range listDir(root, "sys/class/net") {

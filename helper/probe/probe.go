@@ -110,9 +110,10 @@ func usableGPUs(root fs.FS, environ []string) (usable []gpu.GPU, withheld int) {
 	return usable, found.Withheld + len(found.GPUs) - len(usable)
 }
 
-// cpuType returns the type of the CPUs and how many features they have. It parses the alias by which the
-// kernel selects drivers: "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not read
-// /proc/cpuinfo, because opening that file takes 10 ms on some kernels.
+// cpuType returns a text with the type of the CPUs and the number of their features, such as "x86,ven0000fam0006mod008F
+// with 180 features". It parses the alias by which the kernel selects drivers:
+// "cpu:type:x86,ven0000fam0006mod008F:feature:,0000,0001,...". It does not read /proc/cpuinfo, because opening that
+// file takes 10 ms on some kernels.
 func cpuType(root fs.FS) string {
 	alias := strings.TrimPrefix(ReadLine(root, "sys/devices/system/cpu/modalias"), "cpu:type:")
 	kind, features, _ := strings.Cut(alias, ":feature:")

@@ -90,9 +90,10 @@ func ReadAdministrators(file string) (uids []int, err error) {
 	return uids, nil
 }
 
-// GangTerms reads from the cluster file how gangs (jobs that share CPUs in time slices) take turns on this node. If the
-// file does not say that, or is not valid, terms is job.DefaultGangTerms. slice is the length of a turn that root has
-// set at run time. If it is set, it replaces terms.Slice. Both files must belong to root.
+// GangTerms reads from the cluster file the terms on which gangs (jobs that share CPUs in time slices) take turns on
+// this node. If the file contains no such terms, or is not valid, terms is job.DefaultGangTerms. slice is the length of
+// a slice that root has set at run time; if it is set, it is used instead of terms.Slice. Both files must belong to
+// root.
 func GangTerms(clusterFile, stateFile string) (terms job.GangTerms, slice job.SliceSetting, err error) {
 	terms = job.DefaultGangTerms
 	state, err := ReadState(stateFile)

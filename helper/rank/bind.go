@@ -38,9 +38,9 @@ type Binder struct {
 	warnedCPUs, memDenied bool // a warning was given
 }
 
-// NewBinder returns a Binder for one ForkThread. If required is true and the kernel forbids binding to CPUs,
-// ranks fail to start. If it is false, or memory cannot be bound, warn is called, at most once for CPUs and
-// once for memory. allowedMems returns the NUMA nodes from which this process may allocate memory.
+// NewBinder returns a Binder for one ForkThread. If the kernel forbids binding to CPUs, ranks fail to start if required
+// is true; otherwise warn is called once. If memory cannot be bound, warn is called once in any case. allowedMems
+// returns the NUMA nodes from which this process may allocate memory.
 func NewBinder(required bool, warn func(text string), allowedMems func() []int) *Binder {
 	return &Binder{bindingCalls: realBindingCalls(), required: required, warn: warn, allowedMems: allowedMems}
 }

@@ -245,7 +245,7 @@ func (s *State) handleTick(now time.Time) (actions []Action) {
 	return actions
 }
 
-// handleTimeout handles a checkpoint that is not complete after the grace time, and returns the actions for that. If
+// handleTimeout handles a checkpoint that is not complete after the grace time, and returns the actions to take. If
 // mpiexec cannot verify that checkpoints are complete, it assumes that this one is. But if the job may be stopped
 // only after a complete checkpoint, the timeout always counts as a failure.
 func (s *State) handleTimeout(now time.Time) []Action {
@@ -260,7 +260,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
 
-// finish ends the checkpoint in progress, and returns the actions for that. state is reported as an event. reason, if
+// finish ends the checkpoint in progress, and returns the actions to take. state is reported as an event. reason, if
 // not empty, says why the checkpoint failed. It is reported to the user and to the requesters.
 func (s *State) finish(state, reason string, now time.Time) []Action {
 	if s.Phase != InProgress {
@@ -289,7 +289,7 @@ func (s *State) afterCheckpoint(actions []Action, reason string) []Action {
 	return actions
 }
 
-// handleEnd handles the end of the attempt (one run of all ranks), and returns the actions for that. Step ignores all
+// handleEnd handles the end of the attempt (one run of all ranks), and returns the actions to take. Step ignores all
 // later events.
 func (s *State) handleEnd() (actions []Action) {
 	if s.hasRequesters {
