@@ -253,7 +253,7 @@ func (s *Session) completeCommand(r *Rank) {
 	c.LeadSession, c.DeathSignal = s.leadSessions && !s.sharesHelperSession(r), s.sys.deathSignal()
 }
 
-// handleForked handles the result of an attempt to start a rank.
+// handleForked handles the end of a fork: the rank runs, or could not be started.
 func (s *Session) handleForked(e forkedEvent) {
 	r := e.r
 	if e.failed != nil {

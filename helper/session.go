@@ -25,8 +25,8 @@ import (
 )
 
 // A Session is the state of one helper during one attempt (one run of all ranks of the job). Only the session's
-// goroutine, which executes run, uses the fields; other goroutines send events to it. The field lifecycle decides
-// what to do.
+// goroutine, which executes run, uses the fields; other goroutines send events to it. The field Lifecycle decides what
+// to do.
 type Session struct {
 	conn   *wire.Conn
 	sys    System

@@ -33,15 +33,15 @@ const stopRounds = 3
 // (survive.md SV-28).
 const stopTimeout = time.Second
 
-// A stopCounter counts how many times the ranks were stopped or continued. The count shows whether a check was
-// scheduled for an earlier stop.
+// A stopCounter counts how many times the ranks were stopped or continued. A check remembers the count; if the count
+// has changed since, the check belongs to an earlier stop.
 type stopCounter struct {
 	stopCount    int
 	turnReported bool // processes that cannot be stopped in turns were reported
 }
 
-// stopCheckDue is the event that stopTimeout has passed since a stop. If count differs from the session's
-// count, the ranks were stopped or continued again meanwhile.
+// stopCheckDue is posted stopTimeout after a stop. If count differs from the session's count, the ranks were stopped or
+// continued again meanwhile, and the event is ignored.
 type stopCheckDue struct{ count int }
 
 // stopRanks stops all ranks and the processes that they have started. After stopTimeout, reportNotStopped reports the

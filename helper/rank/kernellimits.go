@@ -67,7 +67,7 @@ func IsStricter(b job.KernelLimit) bool {
 	return known && (unix.Getrlimit(resource, &own) != nil || rlimitOf(b).Max < own.Max)
 }
 
-// WithoutBounded returns those of softLimits whose resources do not occur in bounds.
+// WithoutBounded returns softLimits without the limits on resources that occur in bounds.
 func WithoutBounded(softLimits []job.SoftLimit, bounds []job.KernelLimit) SoftLimits {
 	return slices.DeleteFunc(slices.Clone(softLimits), func(l job.SoftLimit) bool {
 		return slices.ContainsFunc(bounds, func(b job.KernelLimit) bool { return rlimitResources[b.Resource] == l.Resource })

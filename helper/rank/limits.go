@@ -19,9 +19,9 @@ import (
 // the node.
 type SoftLimits []job.SoftLimit
 
-// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. This is so for the
-// limits on stack size and core files, which are needed when a program is loaded. They do not disturb the helper, which
-// has no large stack and writes no core file.
+// isInherited reports whether the helper can set a limit for itself, so that ranks inherit it. It returns true for the
+// limits on stack size and core files. Ranks need these from the moment when their program is loaded. They do not
+// disturb the helper, which has no large stack and writes no core file.
 func isInherited(resource int) bool {
 	return resource == unix.RLIMIT_STACK || resource == unix.RLIMIT_CORE
 }

@@ -19,7 +19,7 @@ shares with the helper until its exec to the child's peak (setmax_mm_hiwater_rss
 read in /proc while the rank runs. So, if usage is sampled, small ranks are read soon after their start and then less
 and less often:
 
-	fork, exec --> read --0.25ms--> read --0.5ms--> read -- ... --1s--> read    until it is larger
+	fork, exec --> read --0.25ms--> read --0.5ms--> read -- ... --1s--> read    until it exceeds the helper's
 */
 type PeakWatcher struct {
 	mu    sync.Mutex    // guards peaks

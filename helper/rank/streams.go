@@ -20,8 +20,9 @@ func openPipes(stdin, merge bool) (Pipes, error) {
 	return openWith(func(p *Pipes) error { return p.openStreams(stdin, merge) })
 }
 
-// openWith calls streams to open the streams of a rank, and opens its PMI connection. Only the helper's ends
-// are nonblocking. The other ends must not be, because child processes share that flag.
+// openWith calls streams to open the streams of a rank, and opens its PMI connection. Only the helper's ends are
+// nonblocking. The rank's ends must block, because the rank's child processes, which do not expect such descriptors,
+// share them.
 func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {

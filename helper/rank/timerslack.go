@@ -17,8 +17,8 @@ const (
 
 // TimerSlackFor returns the timer slack for ranks if perCPU of them share each CPU. 0 means the kernel's default. An
 // Open MPI rank that waits for a fence in MPI_Init repeatedly sleeps for 100 µs and polls. If many such ranks share a
-// CPU, their polling keeps the CPU from the ranks for which they wait. As the slack grows with perCPU, a CPU with many
-// ranks wakes them about as rarely as a CPU with one rank (rule PMIX-70).
+// CPU, their polling keeps the CPU from the ranks for which they wait. The slack grows with perCPU, so that all ranks
+// of a CPU together poll about as rarely as a single rank (rule PMIX-70).
 func TimerSlackFor(perCPU int) time.Duration {
 	if perCPU <= 1 {
 		return 0

@@ -13,8 +13,8 @@ entry handles a limit on address space (ulimit -v), of which Go's runtime reserv
 with a job on one machine, the runtime crashed with a dump of its stacks at limits below 760 MB. It also did so at
 limits from 1.15 to 1.3 GB, because it reserved as much as it prefers and no address space was left.
 
-	less than leastSpace      entry writes tooLittle to standard error and exits with exitCode
-	modest to plenty          entry lowers the soft limit to modest while the runtime starts; init restores it
+	below leastSpace          entry writes tooLittle to standard error and exits with exitCode
+	from modest to plenty     entry lowers the soft limit to modest while the runtime starts; init restores it
 */
 const (
 	leastSpace = 900 << 20 // the same as in package transport

@@ -41,7 +41,7 @@ func Call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Requests, newR
 	return reply, nil
 }
 
-// Peers returns the node of each rank of a group of ranks. It asks mpiexec, unless all ranks are on this
+// Peers returns the node of each rank of the group that m describes. It asks mpiexec, unless all ranks are on this
 // node.
 func (q *Requests) Peers(ctx context.Context, m *wire.Prepare) (*wire.RankMap, error) {
 	if m.Group.NodeCount == 1 {
