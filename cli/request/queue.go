@@ -35,8 +35,8 @@ func (w Inputs) queueRequest(req job.Request, j option.JobOptions) job.Queue {
 	return q
 }
 
-// maxQueueHosts is the maximum number of queue hosts if the cluster file names none. The nodes with the smallest IDs are
-// then the queue hosts.
+// maxQueueHosts is the maximum number of queue hosts if the cluster file names none. The nodes with the smallest IDs
+// are then the queue hosts.
 const maxQueueHosts = 3
 
 // queueHosts returns the cluster's queue hosts, in order. A queue host that is also a candidate host is returned as

@@ -27,7 +27,8 @@ const maxList = 1 << 18
 // timeType is the type time.Time, which is encoded as text and not as a struct.
 var timeType = reflect.TypeFor[time.Time]()
 
-// appendValue appends the JSON encoding of v. v may have only the types for which the function covers returns true.
+// appendValue appends the JSON encoding of v. It supports structs, pointers, slices, maps with string keys, strings,
+// booleans, float64 and signed integers. It panics if v has another type.
 func appendValue(b *bytes.Buffer, v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Struct:
