@@ -12,8 +12,8 @@ import (
 	"remshell/usererr"
 )
 
-// Inputs gives the functions of this package access to the environment variables, files and programs in which a
-// batch system describes its job.
+// Inputs gives the functions of this package access to environment variables, files and programs. From these they find
+// out what they need to know about a batch job.
 type Inputs struct {
 	Env  func(name string) (value string, defined bool)
 	Open func(name string) (io.ReadCloser, error) // for the files that variables name

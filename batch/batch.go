@@ -25,7 +25,8 @@ import (
 	"time"
 )
 
-// Systems lists all batch systems. If a system may run inside another, the inner system comes first (rule RM-1).
+// Systems lists all batch systems. If mpiexec runs in jobs of several systems, it uses the first of them (rule RM-1).
+// So Flux comes before Slurm, in whose jobs it may run, and ALPS, which lists no hosts, comes last.
 var Systems = []*System{&flux, &slurm, &lsf, &gridEngine, &cobalt, &pbs, &loadLeveler, &condor, &alps}
 
 // A System describes one batch system and is one row of Systems. A field may be empty only if its comment says so.
@@ -114,8 +115,8 @@ func Named(name string) *System {
 	return find(func(s *System) bool { return s.Name == name })
 }
 
-// Title returns the title of a batch system for messages. name is the name of the system. If there is no system
-// with this name, Title returns name.
+// Title returns the name by which messages call a batch system, such as "Grid Engine". name is a value of -rmk. If no
+// batch system has this name, Title returns name unchanged.
 func Title(name string) string {
 	if s := Named(name); s != nil {
 		return s.Title
@@ -244,8 +245,8 @@ func (h Holder) Has(name string) bool {
 	})
 }
 
-// Holds reports whether a Holder has a process of this name. All processes of a batch job are descendants of such a
-// process.
+// Holds reports whether the Holder of any batch system has a process of this name. All processes of a batch job are
+// descendants of such a process.
 func Holds(process string) bool {
 	return find(func(s *System) bool { return s.Holder.Has(process) }) != nil
 }

@@ -120,8 +120,8 @@ type contact struct {
 	line            int
 }
 
-// condorContact returns the hosts in HTCondor's contact file. HTCondor's script sshd.sh appends lines to that file
-// each time the job starts. condorContact uses only the lines of the newest start.
+// condorContact returns the hosts in HTCondor's contact file. HTCondor's script sshd.sh appends lines to that file each
+// time the job starts. condorContact uses only the lines of the newest start. There must be one line for each of the nodes.
 func condorContact(w Inputs, nodes int) (Allocation, error) {
 	folder := w.value("_CONDOR_SCRATCH_DIR")
 	a := Allocation{Source: "contact"}

@@ -192,7 +192,7 @@ func numbered(text string) bool {
 	return true
 }
 
-// nth returns the number at index i, counted from 0, of the set in text. text must be valid for setSize.
+// nth returns the number at index i, counted from 0, of the set in text. setSize must accept text.
 func nth(text string, i int) int {
 	for part := range strings.SplitSeq(text, ",") {
 		first, last, _, _ := span(part)

@@ -183,8 +183,9 @@ func slurmJob(w Inputs, step bool) (Allocation, error) {
 	return w.readSlurmHosts(names)
 }
 
-// slurmGroups returns the hosts of the given groups of a heterogeneous Slurm job, in ascending order of the groups.
-// If numbers is nil, it returns the hosts of all groups.
+// slurmGroups returns the hosts of some groups of a heterogeneous Slurm job, in ascending order of the groups. numbers
+// contains the numbers of these groups. If it is nil, slurmGroups returns the hosts of all groups. groups is how many
+// groups the job has.
 func slurmGroups(w Inputs, numbers []int, groups int) (all Allocation, err error) {
 	if groups > maxHosts {
 		return all, &usererr.Error{Text: fmt.Sprintf("SLURM_HET_SIZE is %d, but at most %d groups are allowed", groups, maxHosts)}
@@ -271,8 +272,8 @@ func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	return a, nil
 }
 
-// srun returns the command line that starts a step on one host. The options are those of Slurm 22.05. An option that
-// this version of srun does not have is left out (rules RM-30, RM-32).
+// srun returns the command line that starts a step on one host. The options are those of Slurm 22.05. If the installed
+// srun does not know --overlap, it is left out (rules RM-30, RM-32).
 func srun(c Call) []string {
 	return c.step([]string{"-N1", "-n1", "-w", c.Host}, "-u")
 }

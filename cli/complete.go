@@ -25,7 +25,7 @@ func completionWords(args []string) (words []string, requested bool) {
 	return args[1:], true
 }
 
-// A completer completes the last word of a command line with a table of options.
+// A completer is a table of options that can complete the last word of a command line.
 type completer interface {
 	Complete(words []string, lists option.CompletionLists) option.Completion
 }

@@ -156,7 +156,8 @@ func (s System) printWarnings(line option.Line) {
 	}
 }
 
-// signalNumber returns the number of a signal of this system, for option.Mpiexec. It is 0 if there is no such signal.
+// signalNumber returns the number of a signal on this operating system, or 0 if there is no such signal. Package option
+// gets it as a function.
 func signalNumber(name string) int { return int(unix.SignalNum(name)) }
 
 // infoTexts is the interface to the help and the manual page of one program name. Both are generated from the table

@@ -104,7 +104,8 @@ func (p rankPlacement) checkConflicts(line option.Line) error {
 	return nil
 }
 
-// checkSlots checks the CPUs in a line of a rank file. If they are invalid, [start, end) are the wrong bytes of slots.
+// checkSlots returns an error if the CPUs in a line of a rank file are invalid. The first invalid part is then
+// slots[start:end].
 func checkSlots(slots string) (start, end int, err error) {
 	_, err = pin.ParseCPURanges(slots)
 	var at *pin.SpanError
@@ -139,8 +140,8 @@ func (p rankPlacement) namedHosts() ([]hostlist.Entry, error) {
 	return hosts, nil
 }
 
-// applyTo sets the placement of each rank of a request, and drops candidate hosts that get no ranks. list names the
-// source of these hosts, for errors.
+// applyTo sets the placement of each rank of a request, and drops candidate hosts that get no ranks. list is the option
+// or file that names the candidate hosts, for errors.
 func (p rankPlacement) applyTo(req *job.Request, list string) error {
 	if p.option == "" {
 		return nil

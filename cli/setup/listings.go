@@ -21,7 +21,7 @@ type Listing struct {
 	Format func(format.Ledger, job.JobRef) (text string, found bool)
 }
 
-// listings contains the listings that features have registered, by mpijob subcommand.
+// listings contains the listings that features have registered. The keys are subcommands of mpijob.
 var listings = make(map[string][]Listing)
 
 // RegisterListing registers l as an implementation of an mpijob subcommand. A subcommand may have several listings;
