@@ -17,7 +17,8 @@ import (
 //	mpiexec --- blaunch ...... sbatchd, res --- /bin/sh --- reaper --- helper --- ranks
 //	         '- helper --- ranks                here: below the res of the script
 //
-// blaunch carries the streams, and forwards signals and the exit status.
+// mpiexec and the helper communicate through the standard streams of blaunch, which also forwards signals and the exit
+// status.
 var lsf = System{
 	Name: "lsf", Title: "LSF", Within: "start mpiexec in a job script (bsub -n)", Untried: true,
 

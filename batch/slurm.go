@@ -168,7 +168,7 @@ func slurmStep(w Inputs) (Allocation, error) {
 	return a, err
 }
 
-// slurmJob returns the allocation of the job that salloc or sbatch has started. step says that mpiexec runs in a step
+// slurmJob returns the allocation of the job that salloc or sbatch has started. step says whether mpiexec runs in a step
 // of the job. In a step, some variables describe the step instead of the job, and slurmJob does not read them.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")

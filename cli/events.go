@@ -212,7 +212,8 @@ func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed writes an event about shared memory or semaphores that a rank has left behind, freed or not.
+// LeftoverFreed writes an event about shared memory or semaphores that a rank has left behind. If they could not be
+// freed, the event says why.
 func (j *eventWriter) LeftoverFreed(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader

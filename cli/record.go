@@ -54,7 +54,7 @@ func (r *runRecorder) addToRecord(run *record.Run, result job.Result) {
 	run.RM, run.Job, run.Began, run.Seconds, run.Plan = r.invocation.req.RM, r.invocation.req.Job, r.began, time.Since(r.began).Seconds(), r.plan
 }
 
-// recordSoFar returns the record of a job that may still run. result is the job's result so far.
+// recordSoFar returns the record of a job that may still be running. result is the job's result so far.
 func (r *runRecorder) recordSoFar(result job.Result) record.Run {
 	run := record.NewInterim(result)
 	r.addToRecord(&run, result)

@@ -65,7 +65,8 @@ func (l Line) info(o *Option, environ []string) (rows [][2]string) {
 	return rows
 }
 
-// originText describes where an option was given, for example by a file and line.
+// originText returns a text that says where an option was given, such as a file and line. If the command line has several
+// app contexts, the text names the app context.
 func (g GivenOption) originText(appCount int) string {
 	switch {
 	case g.source != "":

@@ -34,7 +34,7 @@ const (
 	PerJob                 // J: the whole job, wherever it is given
 )
 
-// topicOf returns the heading of the help whose first word is word, ignoring case.
+// topicOf returns the help heading whose first word is word, ignoring case.
 func (t *Table) topicOf(word string) (topic string, ok bool) {
 	for _, topic := range t.topics {
 		if first, _, _ := strings.Cut(topic, " "); strings.EqualFold(first, word) {

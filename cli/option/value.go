@@ -257,7 +257,7 @@ func (h *HostNames) UnmarshalText(text []byte) error {
 	return err
 }
 
-// An SSHOption is the KEY=VALUE of --ssh-option, as with -o of ssh.
+// An SSHOption is the KEY=VALUE of --ssh-option, in the syntax of ssh's option -o.
 type SSHOption string
 
 func (o *SSHOption) UnmarshalText(text []byte) error {
