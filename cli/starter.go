@@ -148,9 +148,9 @@ func (c *invocation) starterWithFallback(self transport.HelperBinary, fallbacks 
 	return &transport.Fallback{First: first, Second: transport.LocalOverride{Transports: fallbacks, IsLocal: isLocal}, Failed: c.reportFallback}
 }
 
-// reportFallback reports that the batch system's starter has failed on a host, so that the batch system does
-// not account for the ranks. It may set fields of c without a lock, because no goroutine reads them before a
-// host has been reached.
+// reportFallback warns the user that the batch system's starter has failed on a host. mpiexec then uses ssh for all
+// hosts, and the batch system does not account for the ranks. reportFallback sets fields of c without a lock, because
+// no goroutine reads them before the first host has been reached.
 func (c *invocation) reportFallback(host transport.Host, err error) {
 	why := err.Error()
 	var e *transport.Error
@@ -196,8 +196,9 @@ const batchToolTimeout = 10 * time.Second
 // squeue.
 const maxBatchToolOutput = 16 << 20
 
-// batchToolTries is how many times a batch system's program is run if a signal kills it each time. A batch system that
-// ends its job signals all processes of the job's script, including an squeue that mpiexec has just started.
+// batchToolTries is the maximum number of times that a batch system's program is started. It is started again only if
+// a signal has killed it. A batch system that ends its job signals all processes of the job's script, including an
+// squeue that mpiexec has just started.
 const batchToolTries = 3
 
 // runBatchProgram runs a program of the batch system without input, and returns its output.
@@ -242,7 +243,7 @@ func lastLine(text, fallback string) string {
 	return fallback
 }
 
-// A boundedBuffer keeps the first limit bytes written to it.
+// A boundedBuffer keeps the bytes written to it until it contains limit bytes. It drops all further bytes.
 type boundedBuffer struct {
 	bytes.Buffer
 	limit     int

@@ -20,8 +20,8 @@ import (
 	"remshell/usererr"
 )
 
-// foregroundPoll is how often a job in the background checks whether it is in the foreground again. The
-// kernel sends no signal for this.
+// foregroundPoll is the interval at which mpiexec, while it runs in the background, checks whether it is in the
+// foreground again. The kernel sends no signal for this.
 const foregroundPoll = 200 * time.Millisecond
 
 // newForegroundReader returns a reader that reads a terminal only while mpiexec is in the foreground of that

@@ -24,8 +24,9 @@ func newInputs(sys System) request.Inputs {
 	return request.Inputs{Environ: sys.Environ, OpenFile: openCached(files.open), CheckTrust: files.checkTrust, Stat: os.Stat, RunTool: runBatchProgram}
 }
 
-// findLocalhost returns the names and addresses that denote this machine in a host list, and the user and directory of
-// this process. It does not query a name server. If the working directory has been removed, DirErr is set.
+// findLocalhost returns the names and addresses that denote this machine in a host list. It also returns the user and
+// the working directory of this process. It does not query a name server. If the working directory has been removed,
+// DirErr is set.
 func findLocalhost(sys System) request.Localhost {
 	local := request.Localhost{User: job.User{Name: userName(sys), UID: os.Getuid(), GID: os.Getgid()}}
 	local.User.GIDs, _ = os.Getgroups()

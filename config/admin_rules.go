@@ -140,8 +140,8 @@ func (s RuleSet) SmallerMaxProcs(limit int) int {
 	return limit
 }
 
-// MaxProcsReason returns an explanation if a file forbids a job with this number of ranks, even while no other job
-// runs. Otherwise it returns "".
+// MaxProcsReason returns an explanation if a file allows fewer ranks on this node than the job needs here. Such a job
+// cannot start even if no other job is running. Otherwise MaxProcsReason returns "".
 func (s RuleSet) MaxProcsReason(ranks int) string {
 	for _, r := range s {
 		if r.MaxProcs != nil && ranks > *r.MaxProcs {

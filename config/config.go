@@ -56,8 +56,8 @@ type Cluster struct {
 // the node on which the file is (rule SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
-// IDs contains the functions that look up users and groups. If a function returns an error for a name, the name
-// matches no user.
+// IDs contains the functions that look up the IDs of users and groups. If a function returns an error for a name, the
+// name matches nobody.
 type IDs struct {
 	User, Group func(name string) (int, error) // return the number for a name
 }
@@ -135,7 +135,8 @@ func byLine(a, b error) int {
 	return 0
 }
 
-// A reader converts a file decoded from TOML into a Cluster or AdminRules. It collects the errors in the file.
+// A reader converts a decoded configuration file into the result of one of the Load functions. It collects the errors
+// in the file.
 type reader struct {
 	name    string
 	ids     IDs
@@ -311,7 +312,7 @@ func (r *reader) readLimits(table string, entries map[string]any) limits.Map {
 	return bounds
 }
 
-// readQueueHosts reads the setting that says which nodes may hold the queue.
+// readQueueHosts reads the setting that lists the nodes on which the queue of waiting jobs may be.
 func (r *reader) readQueueHosts(f *clusterFile) {
 	key, names := "queueHosts", f.QueueHosts
 	if f.QueueHost != "" {

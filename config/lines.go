@@ -57,8 +57,8 @@ func (l *keyLines) tableName(key string, isList bool) string {
 	return key
 }
 
-// keyOf returns the key of an expression and the offset of the expression in the file. If the expression begins a
-// table, the key is the name of the table.
+// keyOf returns the key of an expression, which is a line KEY = VALUE or the header of a table. It also returns the
+// offset of the expression in the file. For a header, the key is the name of the table.
 func keyOf(e *unstable.Node) (key string, offset int) {
 	var parts []string
 	for it := e.Key(); it.Next(); {

@@ -206,7 +206,7 @@ func (r *reader) readDomain(f *clusterFile) {
 	}
 }
 
-// readNodeAlloc reads the criterion for choosing nodes, nodeAlloc.
+// readNodeAlloc reads the setting nodeAlloc, the criterion by which mpiexec chooses nodes.
 func (r *reader) readNodeAlloc(f *clusterFile) {
 	const key, other = "nodeAlloc", "NODEALLOCATIONPOLICY"
 	t := &keyTable{r: r, keys: map[string]any{"nodealloc": f.NodeAlloc}, line: func(key string) int { return r.lines.global[key] }}

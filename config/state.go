@@ -113,8 +113,8 @@ func readDrain(t *keyTable, s *job.NodeSettings) {
 	t.reportUnknownKeys("since", "reason")
 }
 
-// takeTime removes a key from the table and returns its value, a time in whole seconds. The key must be
-// present.
+// takeTime removes a key from the table and returns its value, a time in whole seconds. If the key is missing or the
+// value is not such a time, takeTime adds an error.
 func (t *keyTable) takeTime(key string) time.Time {
 	switch value := t.takeValue(key).(type) {
 	case nil:

@@ -108,8 +108,8 @@ func (t *keyTable) takeText(key string) string {
 	return ""
 }
 
-// takeScalar removes a key from the table and returns its value as text. The value may be a string, a number, yes
-// or no. ok is false if the key is missing or the value is invalid.
+// takeScalar removes a key from the table and returns its value as text. The value may be a string, a number or a
+// boolean, which is returned as "yes" or "no". ok is false if the key is missing or the value is invalid.
 func (t *keyTable) takeScalar(key string) (text string, ok bool) {
 	value := t.takeValue(key)
 	if value == nil {
@@ -135,9 +135,8 @@ func scalarText(value any) (string, bool) {
 	return "", false
 }
 
-// takeWords removes a key from the table and returns its value, which is a list of strings and numbers. If the
-// value is a single string, takeWords divides the string with the function split. It returns nil if the key is
-// missing.
+// takeWords removes a key from the table and returns its value, a list of strings and numbers. The value may also be
+// a single string. Then takeWords returns the result of split for that string. It returns nil if the key is missing.
 func (t *keyTable) takeWords(key string, split func(string) []string) (words []string) {
 	value := t.takeValue(key)
 	if value == nil {

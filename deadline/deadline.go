@@ -63,8 +63,8 @@ func New(parent context.Context, limit time.Duration, cause error, stopped func(
 	return d
 }
 
-// check is called when the timer fires. It ends the context if no time is left for the step. Otherwise the limit was
-// extended after the timer had been set, and check sets the timer again.
+// check is called when the timer fires. It ends the context if no time is left for the step and the Deadline is not
+// paused. Otherwise the limit was extended after the timer had been set, and check sets the timer again.
 func (d *Deadline) check() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -83,8 +83,8 @@ func (d *Deadline) setTimer(remaining time.Duration) {
 	}
 }
 
-// updateLeft subtracts the time since its last call, without pauses, from d.left, and returns d.left. The caller must
-// hold d.mu.
+// updateLeft subtracts the time since its last call from d.left, and returns d.left. It does not count pauses, and
+// the time for which the process was stopped. The caller must hold d.mu.
 func (d *Deadline) updateLeft() time.Duration {
 	now, slept := time.Now(), d.stopped()
 	if d.paused == 0 {

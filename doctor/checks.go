@@ -57,8 +57,8 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 	return found
 }
 
-// checkLaunchingHost checks the machine on which mpiexec runs. diagnosis is nil if that machine was not
-// diagnosed.
+// checkLaunchingHost checks the machine on which mpiexec runs. diagnosis is nil if that machine was not diagnosed.
+// defects are problems of that machine that were found in another way.
 func checkLaunchingHost(diagnosis *job.NodeDiagnosis, defects []job.Defect) (found []Finding) {
 	if diagnosis != nil {
 		c := job.HostDiagnosis{Local: true, Diagnosis: *diagnosis}
