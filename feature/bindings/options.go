@@ -23,7 +23,7 @@ const texts = `
 // A Request asks the helpers to report the CPUs of each rank in the Started message.
 type Request struct{}
 
-// Fields implements wire.Setting. A Request has no fields: that it is sent is all that helpers need to know.
+// Fields implements wire.Setting. A Request has no fields, because helpers need to know only whether there is one.
 func (*Request) Fields(*wire.Codec) {}
 
 func init() {

@@ -11,8 +11,9 @@ import (
 
 func init() { helper.Register(helper.Feature{Name: "failed ranks", Attach: attachHelper}) }
 
-// attachHelper makes the session report to the ranks of a group which other ranks have failed. It sends SIGUSR1 only
-// to ranks that handle or ignore the signal, because it would kill any other rank.
+// attachHelper makes the session pass the list of failed ranks to the PMI server of their group, and send SIGUSR1 to
+// the other ranks of the group. The session sends it only to ranks that handle or ignore the signal, because the
+// signal would kill any other rank.
 func attachHelper(s *helper.Session) {
 	helper.Handle(s, func(m *FailedRanks) {
 		g := s.GroupNamed(m.Group)

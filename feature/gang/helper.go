@@ -120,5 +120,6 @@ func (t *nodeTurns) readSetting(now time.Time) {
 	}
 }
 
-// settingAge is the time after which the slice length is read again. It saves reading the file in each call of apply.
+// settingAge is the time after which the slice length is read again. Between two readings, apply uses the last known
+// length.
 const settingAge = clockCheck

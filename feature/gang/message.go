@@ -54,8 +54,8 @@ func (*Turns) Fields(*wire.Codec) {}
 // received holds the state that is needed to check the messages of one connection.
 type received struct{ reports node.RateLimit }
 
-// maxReportRate is the maximum number of reports per second that are accepted from a node. Each report contains the
-// whole state.
+// maxReportRate is the maximum number of reports per second that are accepted from a node. mpiexec ignores further
+// reports. The next accepted report contains the whole state again.
 const maxReportRate = 50
 
 func init() {

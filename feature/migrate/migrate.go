@@ -3,9 +3,9 @@ Package migrate is the feature of mpiexec that moves a running job to other node
 attempt (one run of all ranks), and the next attempt runs on the other nodes (survive.md SV-17). It finds and
 reserves the target nodes before it ends the attempt:
 
-	requested --> search --> claimed --> checkpoint --> ended --> next attempt
-	   |          | while      |          | --ckpt-required     no pause, no fence
-	   |          | ranks run  |          |
+	requested --> search --> claimed --> checkpoint --> ended --> next attempt, which starts at once
+	   |          | while      |          | with --ckpt-required:
+	   |          | ranks run  |          | if it failed
 	   '----------'------------'----------'--> refused: the job runs on unchanged
 
 During a move the job has additional reservations on its own nodes. A Start message to such a node would release
@@ -205,8 +205,8 @@ func (m *mover) claimedCPUs() map[string]int {
 	return cpus
 }
 
-// record stores in a the nodes that the job leaves and the nodes to which it moves. a is an attempt (one run of all
-// ranks) that has ended. If the job is not being moved, record does nothing.
+// record adds the nodes that the job leaves, and the nodes to which it moves, to the record of an attempt (one run of
+// all ranks) that has ended. If the job is not being moved, record does nothing.
 func (m *mover) record(a *job.Attempt) {
 	if m.move != nil && m.move.endsAttempt {
 		a.LeftNodes, a.NextNodes = m.move.leftNodes, m.move.target.Plan.Names()

@@ -54,9 +54,9 @@ func (q *requests) republish(service string, m *NameReply) {
 	}
 }
 
-// await looks up a name, waits until the name is published, and returns the reply (rule PMIX-40). If another rank
-// takes the name first, await continues to wait. Before each lookup it registers in q.waits, so that it misses no
-// publication.
+// await looks up a name, waits until the name is published, and returns the reply (rule PMIX-40). A name with
+// FirstReadOnly may be gone again, because another rank has looked it up first. Then await continues to wait. Before
+// each lookup it registers in q.waits, so that it misses no publication.
 func (q *requests) await(ctx context.Context, service string) (NameReply, error) {
 	for {
 		w := q.waits.joinName(service)

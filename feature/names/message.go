@@ -79,8 +79,8 @@ func (m *NameReply) Fields(c *wire.Codec) {
 	c.Bool(&m.FirstReadOnly)
 }
 
-// NamePublished reports that a name is now published. A rank of the node has looked up the name with LookupWait.
-// Another rank may take the name first.
+// NamePublished reports that a name is now published. A rank of the node has looked up the name with LookupWait. When
+// it looks the name up again, another rank may already have removed it.
 type NamePublished struct{ Service string }
 
 // Fields implements wire.Message: it lists the fields that are sent.

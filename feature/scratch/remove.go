@@ -108,7 +108,7 @@ func removeTree(parent int, name string, id identity) error {
 	}
 }
 
-// enter opens a directory to empty it. name is its name in the open directory with the descriptor above. If the
+// enter opens a directory to empty it. above is the descriptor of its parent, and name its name there. If the
 // directory belongs to the current user but does not permit access, enter first changes its mode. It returns an error
 // if the directory is on a device other than dev, or is a mount point. stat contains the attributes of the directory.
 func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err error) {
@@ -133,8 +133,8 @@ func enter(above int, name string, dev uint64) (fd int, stat unix.Stat_t, err er
 	return fd, stat, err
 }
 
-// openAbove opens the parent of the directory dir. It returns an error if the parent is not the expected
-// directory.
+// openAbove opens the parent of the directory with the descriptor dir. It returns an error if the parent is not the
+// expected directory, because dir was moved.
 func openAbove(dir int, expected identity) (int, error) {
 	fd, err := unix.Openat(dir, "..", openFlags, 0)
 	if err != nil {

@@ -117,7 +117,7 @@ func unwindAll(targets []target, deadline time.Time) (report job.StackReport, pr
 	return report, prints, slots
 }
 
-// An inspected is a process whose files are open, and its threads, once these have been traced.
+// An inspected holds a process and its open files. Once the process has been traced, it also holds its threads.
 type inspected struct {
 	target
 	mappings []stack.Mapping
@@ -229,7 +229,7 @@ func keyOf(a stack.Address) addressKey {
 	return addressKey{a.Mapping.Image, a.Address}
 }
 
-// group returns the thread as a group of its own.
+// group returns a group that contains only this thread. Merge joins it with equal ones.
 func (t *rawThread) group(names map[addressKey][]stack.Location) job.StackGroup {
 	g := job.StackGroup{Ranks: []int{t.rank}, Threads: 1, State: stateOf(t.thread.State), WaitsIn: t.thread.WaitIn, Note: t.note}
 	if t.thread.Signal != 0 {

@@ -108,7 +108,7 @@ func (s *gathering) Read(done func(launch.StackSummary)) {
 }
 
 // begin asks all nodes for the stacks of all ranks, unless a query is in progress. It calls join with the new query
-// or the one in progress. join must add to the query who receives the result.
+// or the one in progress. join must add the recipient of the result to the query.
 func (s *gathering) begin(join func(*query)) {
 	running := s.query != nil
 	if !running {
@@ -155,7 +155,7 @@ func (s *gathering) add(node int, m *StackGroups) {
 	}
 }
 
-// finish reports the stacks, if a query is in progress.
+// finish ends the query in progress, and reports the stacks that have arrived. It does nothing if there is no query.
 func (s *gathering) finish() {
 	q := s.query
 	if q == nil {

@@ -96,7 +96,8 @@ func programFile(s option.AppContext, dir, path string) string {
 	return s.Program
 }
 
-// addFile opens a file and adds it, unless it was added before. Opening a pipe does not block.
+// addFile opens a file and adds it, unless it was added before. It returns an error if the file is not a regular
+// file. For a pipe, it does so without waiting for a writer.
 func (h *fileSet) addFile(name, dir string) error {
 	path := name
 	if !filepath.IsAbs(path) {

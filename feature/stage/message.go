@@ -88,8 +88,9 @@ const (
 
 var fileRange = wire.Range{Name: "file", Low: 0, High: job.MaxStagedFiles - 1}
 
-// deflateNodes is the smallest number of receiving nodes for which a chunk is compressed. For that many
-// nodes, compressing a chunk once takes less time than it saves in encryption and on a link of 1 Gbit/s.
+// deflateNodes is the smallest number of receiving nodes for which a chunk is compressed. With that many nodes,
+// compressing a chunk once takes less time than encrypting the additional bytes for each node and sending them over a
+// link of 1 Gbit/s.
 const deflateNodes = 3
 
 // A chunk is compressed only if it has at least deflateFrom bytes, and if its first deflateSample bytes become much

@@ -9,9 +9,9 @@ import (
 	"remshell/launch/supervise"
 )
 
-// formatRankStates returns a table of states, which say what ranks are doing (rule DIAG-12), in the given order.
-// names contains the name of each rank's node. firsts contains, for each group, the job-wide number of the group's
-// rank 0.
+// formatRankStates returns a table that says what each rank is doing (rule DIAG-12). The ranks are in the order of
+// states. names contains the name of each rank's node. firsts contains, for each group, the job-wide number of the
+// group's rank 0.
 func formatRankStates(names []string, states []job.RankState, firsts []int) string {
 	rows := [][]string{{"rank", "node", "state", "CPU", "waits in"}}
 	stateOf, connected := make(map[int]job.RankState), slices.ContainsFunc(states, job.RankState.HasConnected)

@@ -23,7 +23,7 @@ const texts = `
 // A Request asks the helpers to send the lines of the transcript. mpiexec writes them to File.
 type Request struct{ File io.Writer }
 
-// Fields implements wire.Setting. A Request sends no fields: that it is sent is all that helpers need to know.
+// Fields implements wire.Setting. It sends nothing, because helpers need to know only whether there is a Request.
 func (*Request) Fields(*wire.Codec) {}
 
 func init() {

@@ -97,9 +97,10 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that have woken up or used a CPU within the last window, which it knows only as precisely
-// as the times of the kept samples. It includes ranks that no earlier sample contains. For a short time after a
-// reading of stacks, it returns the ranks from before the reading, because the reading itself wakes ranks.
+// awake returns the ranks that have woken up or used a CPU within the last window. It compares the last sample with
+// the newest kept sample that is at least that old, or with the oldest one. It includes ranks that this sample does
+// not contain. For a short time after a reading of stacks, it returns the ranks from before the reading, because the
+// reading itself wakes ranks.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	if len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2 {
 		return t.before.Awake

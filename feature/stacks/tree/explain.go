@@ -116,7 +116,8 @@ func traced(groups []job.StackGroup) (ranks []int) {
 	return idset.New(ranks...)
 }
 
-// AllAlike reports whether all ranks wait in the same MPI call at the same place of the program.
+// AllAlike reports whether all ranks wait in the same call of MPI or another communication library, made at the same
+// place of the program. It returns false if there is only one rank.
 func AllAlike(groups []job.StackGroup) (call string, alike bool) {
 	main := mainThreads(groups)
 	if len(main) != 1 || len(main[0].Ranks) < 2 {

@@ -31,7 +31,7 @@ on this machine) limit everything that is read:
 
 	the sockets     one per helper with a claim
 	the ranks       those in the claims, each once
-	bytes           maxStateBytes per claimed rank, and some more; maxStatesBytes in all
+	bytes           64 KiB, and maxStateBytes for each claimed rank; at most maxStatesBytes
 	time            socketTimeout per socket, totalTimeout for all of them
 */
 const (

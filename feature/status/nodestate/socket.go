@@ -24,7 +24,7 @@ import (
 
 /*
 A Socket is a Unix socket at which the helper of a job serves the states of its ranks to other helpers of the same user
-(--status JOB). The socket is in a directory that only the user can enter.
+and of root (--status JOB). The socket is in a directory that only the user and root can enter.
 
 	mpiexec --status J === helper --connect--> helper of J
 	                              <--JSON------   states of the ranks
