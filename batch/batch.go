@@ -146,8 +146,8 @@ func ByProduct(word string) (s *System, product string) {
 	return nil, ""
 }
 
-// GroupOwners returns a part of a message: the systems whose jobs can have groups (--het-group), each with 's. Between
-// two names it puts conjunction, as in "Slurm's and Flux's".
+// GroupOwners returns a part of a message: the systems whose jobs can have groups (--het-group), each with 's. If there
+// are several, conjunction stands between them.
 func GroupOwners(conjunction string) string {
 	var owners []string
 	for _, s := range Systems {

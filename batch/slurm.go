@@ -169,7 +169,7 @@ func slurmStep(w Inputs) (Allocation, error) {
 }
 
 // slurmJob returns the allocation of the job that salloc or sbatch has started. step says whether mpiexec runs in a step
-// of the job. In a step, some variables describe the step instead of the job, and slurmJob does not read them.
+// of the job. In a step, some variables describe the step and not the job, so slurmJob does not read them.
 func slurmJob(w Inputs, step bool) (Allocation, error) {
 	hosts, _ := w.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
 	names := slurmNames{hostsVariable: hosts, cpus: "SLURM_JOB_CPUS_PER_NODE"}

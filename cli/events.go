@@ -286,7 +286,7 @@ func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
 // ranks goes to standard error.
 //
 // The caller must call ended with the result of the run. ended prints a message if events could not be written. It
-// returns a reportedError if they were lost on standard output, and nil otherwise.
+// returns a reportedError if they were lost on standard output, unless the reader has closed it. Otherwise it returns nil.
 func (c *invocation) startEvents() (ended func(job.Result, error) error, err error) {
 	name, w := c.line.Job.JSON, c.sys.Out
 	if name == "" {
