@@ -89,7 +89,7 @@ func (s *Session) continueRanks() {
 }
 
 // reportNotStopped warns about processes that cannot be stopped. It does nothing if the ranks were continued or stopped
-// again since due was scheduled.
+// again after the stop to which the check due belongs.
 func (s *Session) reportNotStopped(due stopCheckDue) {
 	if due.count != s.stopCount || !s.Lifecycle.IsHeld() {
 		return
@@ -144,9 +144,9 @@ func (s *Session) signalGroups(sig unix.Signal) {
 	}
 }
 
-// outsideRankGroups returns the processes of the job that are not in the process group of a rank. If the helper runs
-// inside mpiexec, it leaves out orphans, because these may be children of mpiexec that do not belong to the job. It
-// also leaves them out if processes may outlive the job (ErrLeaveProcesses).
+// outsideRankGroups returns the processes of the job that are not in the process group of a rank. It leaves out orphans
+// in two cases: if the helper runs inside mpiexec, which may have children that do not belong to the job, and if
+// processes may outlive the job (ErrLeaveProcesses).
 func (s *Session) outsideRankGroups() (outside []proc.Info) {
 	roots, orphans := s.RankByPID(), s.sys.Guard == nil && !s.Lifecycle.LeavesProcesses()
 	s.visitDescendants(func(p proc.Info, rank int) int {

@@ -20,7 +20,7 @@ rank that writes too fast waits in its own write(2), and delays no other rank. T
 goroutine:
 
 	the rank     write(2) to a pipe
-	this stream  outputStream.run: PipeReader.ReadOnce, then wire.Conn.Send of a wire.Data; the session is not asked
+	this stream  outputStream.run: PipeReader.ReadOnce, then wire.Conn.Send of a wire.Data; the session takes no part
 	the Conn     runWriter: to the helper's stdout, and so through sshd or a pipe to mpiexec
 	the node     node.Listener.Listen: Validator.CheckMessage, Job.streamHandler, stdio.Streams.HandleData
 	the printer  stdio.Printer.run: handleItem adds whole lines with labels to a buffer, writeDue writes it
@@ -126,8 +126,8 @@ func (s *outputStream) run() {
 	}
 }
 
-// readData waits for output of the rank and reads up to limit bytes of it. It returns nil at the end of the pipe.
-// reportDrained is as in PipeReader.ReadOnce.
+// readData waits for output of the rank and reads up to limit bytes of it. data is nil at the end of the pipe, and if
+// err is ErrDrained. PipeReader.ReadOnce describes reportDrained.
 func (s *outputStream) readData(limit int, reportDrained bool) (data *wire.Data, err error) {
 	s.readLimit = limit
 	n, err := s.ReadOnce(reportDrained)
@@ -185,7 +185,7 @@ func (w *pipeGrowth) countPassed(file *os.File, bytes int) {
 	}
 }
 
-// releaseSize returns to the pool the bytes by which the pipe was enlarged.
+// releaseSize gives the bytes by which the pipe was enlarged back to the pool, so that other pipes can grow.
 func (w *pipeGrowth) releaseSize() {
 	if w.taken > 0 {
 		w.pool.GiveBack(w.taken)

@@ -81,12 +81,12 @@ func (s sysvSegment) free() (freed bool, err error) {
 }
 
 /*
-free removes a file, unless it has changed since it was listed or another process holds it. Only the kernel knows
-whether a process holds it, and only for the moment. So free takes a write lease, which the kernel grants only if no
-other process has the file open or mapped. While the lease lasts, a process that opens the file has to wait.
+free removes a file, unless it has changed since it was listed or another process holds it. To check the latter, free
+takes a write lease. The kernel grants one only if no other process has the file open or mapped. While the lease lasts,
+a process that opens the file has to wait.
 
 	open --> the same file? --> lease --> still the same name? --> unlink --> close
-	                              '-- EAGAIN: a process holds it: it stays
+	                              '-- EAGAIN: a process holds it: keep it
 */
 func (f file) free(folder string) (freed bool, err error) {
 	dir, err := unix.Open(folder, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)

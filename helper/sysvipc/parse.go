@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// These are the maximum sizes, in bytes, that the parsers read. Limits are needed because any process can choose names
-// in these tables of the kernel. The parsers skip lines that do not have the kernel's format.
+// These are the maximum numbers of bytes that are read of one file in /proc. Limits are needed because other processes
+// decide how long these files are. The parsers skip lines that do not have the kernel's format.
 const (
 	maxTable = 8 << 20 // of /proc/sysvipc: 32,768 segments
 	maxMaps  = 16 << 20

@@ -23,9 +23,9 @@ type semSet struct {
 // lastUsed returns the time at which a process last used the set.
 func (s semSet) lastUsed() int64 { return max(s.operated, s.changed) }
 
-// madeMeanwhile returns the semaphore sets that processes of a user have created since the job began. Sets that existed
-// before are recognized by their IDs. The time of the last change is not enough, because setting a value changes it,
-// too. The kernel reuses an ID only after 2^16 others.
+// madeMeanwhile returns the semaphore sets that processes of the user uid have created since the job began. It
+// recognizes older sets by their IDs. Their time of change is no proof, because setting a value updates it, too. The
+// kernel reuses an ID only after 2^16 others.
 func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 	for _, s := range all {
 		if s.cuid == uid && s.changed >= b.jobStart.Unix() && !b.setsBefore[s.id] {
@@ -36,9 +36,9 @@ func (b *Tracker) madeMeanwhile(all []semSet, uid int) (created []semSet) {
 }
 
 // isOfJob reports whether a semaphore set belongs to this job alone, and returns the rank to which it belongs (rule
-// PD-18). pids contains, for each semaphore, the process that last used it. All must be processes of the job whose
-// objects are to be removed, and must have started before the set was last used. At least one must have existed at
-// that time. The last two conditions exclude other processes that had the same PIDs at other times.
+// PD-18). pids contains, for each semaphore, the process that last used it. Each must belong to a rank of the job whose
+// objects are to be removed, and must have started before the set was last used. At least one must have existed at that
+// time. The conditions on times exclude earlier and later processes with the same PIDs.
 func (b *Tracker) isOfJob(s semSet, pids []int) (rank int, ofJob bool) {
 	last, usedLast := s.lastUsed(), false
 	for i, pid := range pids {
