@@ -8,8 +8,8 @@ import (
 	"remshell/text"
 )
 
-// An attrKey is one key of the attributes KEY=VALUE that may follow a host, together with the function that applies
-// the value to the host. To add a key, add a row to attrKeys.
+// An attrKey describes one attribute that may follow a host as KEY=VALUE: the names of its key, and the function that
+// applies its value to the host. To add an attribute, add a row to attrKeys.
 type attrKey struct {
 	names []string // the first is the canonical name
 	apply func(a attr, m *hostExpr) error
@@ -120,7 +120,8 @@ func (a attr) setPath(m *hostExpr) error {
 	return a.setChecked(m)
 }
 
-// setChecked stores an attribute in Attrs. It returns the error of AttrCheck if the value is invalid.
+// setChecked checks the value with the caller's AttrCheck and stores it in Attrs. It returns an error if the value is
+// invalid.
 func (a attr) setChecked(m *hostExpr) error {
 	value := m.Attrs[a.key]
 	if err := a.setText(&value, a.value); err != nil {

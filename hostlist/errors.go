@@ -47,9 +47,9 @@ func (e *SyntaxError) Error() string {
 		number, source, len(number), "", lead, strings.Repeat("~", width-1))
 }
 
-// window returns what to print of the source line around the error. source is an excerpt of the line. lead is the blank
-// space in the line below it, before the mark (^~~). width is the width of the mark. window shortens a long line and
-// replaces unprintable characters. It keeps tabs in source and repeats them in lead, so that the mark stays aligned.
+// window returns the excerpt of the source line that is printed with the error, and what is needed to mark the error on
+// the line below it. In source, unprintable characters are replaced. lead is the blank space before the mark (^~~),
+// with the same tabs as source, so that the mark is aligned. width is the width of the mark.
 func (e *SyntaxError) window() (source, lead string, width int) {
 	const before, most = 60, 100
 	runes := []rune(e.Source)

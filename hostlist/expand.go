@@ -118,7 +118,8 @@ func (c *cursor) expandItem(start, end int) ([]string, error) {
 	return c.expandRange(start, end, low, high, step)
 }
 
-// expandRange returns all numbers of the range at the bytes [start, end), padded with zeros to the width of low.
+// expandRange returns every step-th number from low to high, padded with zeros to the width of low. Errors refer to the
+// bytes [start, end), which contain the range.
 func (c *cursor) expandRange(start, end int, low, high string, step int) ([]string, error) {
 	first, err1 := strconv.ParseInt(low, 10, 64)
 	last, err2 := strconv.ParseInt(high, 10, 64)
@@ -173,8 +174,8 @@ func badLetter(s string) (int, string) {
 	return 0, ""
 }
 
-// badName is like badLetter, but it checks a whole name without brackets. It also rejects a name that is empty, too
-// long, or begins with a dash.
+// badName is like badLetter, but it checks a whole name without brackets. For a name that is empty, too long, or begins
+// with a dash, it returns 0 and a string that is not empty.
 func badName(s string) (int, string) {
 	if s == "" || s[0] == '-' || len(s) > maxName {
 		return 0, s + " "

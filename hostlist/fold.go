@@ -123,7 +123,7 @@ type nameRun struct {
 
 type numberRange struct{ low, high string }
 
-// foldOnce joins each run of adjacent names that differ only in one number.
+// foldOnce replaces each run of adjacent names that differ only in one number with a single name with brackets.
 func foldOnce(items [][]string) [][]string {
 	var all [][]string
 	var r nameRun

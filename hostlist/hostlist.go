@@ -76,8 +76,8 @@ func (e Entry) Label() string {
 	return e.Host
 }
 
-// Parse parses a list of hosts separated by commas, such as the argument of -host. Each error is a SyntaxError with
-// origin as the file, and with a position in expr. A list without a host is an error.
+// Parse parses a list of hosts separated by commas, such as the argument of -host. Errors are SyntaxErrors, which name
+// origin as the file and give a position in expr. A list without a host is an error.
 func Parse(origin, expr string) ([]Entry, error) {
 	return parse(cursor{sourceLine: sourceLine{file: origin, text: expr}, isList: true}, maxNames)
 }
@@ -159,7 +159,8 @@ func (p *parser) parseFile(name, text string, chain []string) {
 	}
 }
 
-// parseInclude reads the included file name. A relative name is relative to the directory of the including file.
+// parseInclude reads the file that an include directive names. A relative name is relative to the directory of the
+// including file.
 func (p *parser) parseInclude(c cursor, end int, name string) {
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(filepath.Dir(c.file), name)

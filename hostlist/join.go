@@ -170,11 +170,11 @@ func (h *joinedHost) conflictError(e Entry, key, newValue, oldValue string) erro
 		e.Label(), key, newValue, key, oldValue, seenFrom(h.firstEntry, e))
 }
 
-// seenFrom returns the position of e for a message about another entry, reader. It leaves out the file name if both
+// seenFrom returns the position of e for a message whose subject is another entry. It leaves out the file name if both
 // entries are in the same file.
-func seenFrom(e, reader Entry) string {
+func seenFrom(e, other Entry) string {
 	switch {
-	case e.File != reader.File:
+	case e.File != other.File:
 		return "at " + e.errorAt("").Where()
 	case e.Line == 0:
 		return fmt.Sprintf("at offset %d", e.Col)

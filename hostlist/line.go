@@ -22,7 +22,7 @@ func (c *cursor) skipBlanks() {
 	c.pos = len(c.text) - len(strings.TrimLeft(c.rest(), " \t"))
 }
 
-// atEnd reports whether nothing follows on the line. In a file, a comment counts as nothing.
+// atEnd reports whether the cursor is at the end of the line or, in a file, at a comment.
 func (c *cursor) atEnd() bool {
 	return c.pos == len(c.text) || c.text[c.pos] == '#' && !c.isList
 }

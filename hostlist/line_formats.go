@@ -10,10 +10,9 @@ type lineFormat struct {
 	read    func(p *parser, line cursor) // adds the line's entries, or its errors
 }
 
-// lineFormats returns all formats in the order in which they are tried. The first format that matches parses the
-// line. Each line of a file may have a different format, since users combine files. A line that begins with "!" is
-// a directive, because no host name does. A line such as "node1 4" comes from Grid Engine, because no host is
-// called "4".
+// lineFormats returns all formats in the order in which they are tried. The first format that matches parses the line.
+// Each line of a file may have a different format, since users combine files. No host name begins with "!", so a line
+// that does is a directive. No host is called "4", so a line such as "node1 4" comes from Grid Engine.
 func lineFormats() []lineFormat {
 	return []lineFormat{
 		{usedBy: "ours", syntax: "!include FILE", matches: isDirective, read: (*parser).parseDirective},
@@ -92,7 +91,8 @@ func (p *parser) addHosts(c *cursor, start int, hosts []hostExpr) (_ []hostExpr,
 	return append(hosts, m), true
 }
 
-// refuseAttribute records an error which says that an attribute is not allowed at this position.
+// refuseAttribute records an error for an attribute in a host list, where none is allowed, or before the first host of
+// a line.
 func (p *parser) refuseAttribute(c *cursor, start int) {
 	if c.isList {
 		p.addError(c.errorAt(start, c.pos, "attributes are allowed only in a host file; here write HOST:SLOTS:USER:ADDRESS"))

@@ -190,7 +190,7 @@ func (r *rankReader) readSlotList(c *cursor, l *RankLine) error {
 	return nil
 }
 
-// A NodeIndex is the node of one rank in the value of -rankmap, given as an index into the host list.
+// A NodeIndex says, as an index into the host list, on which node -rankmap places one rank.
 type NodeIndex struct {
 	Node   int // from 0
 	source sourceLine

@@ -3,8 +3,8 @@ Package idset provides sets of small numbers, such as CPUs, NUMA nodes, slots, r
 
 	"0-3,8"  --Parse-->  []int{0, 1, 2, 3, 8}  --New-->  Set  --String-->  "0-3,8"
 
-The text has the kernel's list format (cpuset(7)). In JSON a Set is an array of numbers, as []int is, or null
-if the Set is nil. A Set can be assigned to an []int and vice versa.
+The text has the kernel's list format (cpuset(7)). In JSON a Set is an array of numbers, or null if the Set is nil.
+A Set can be assigned to an []int and vice versa.
 */
 package idset
 

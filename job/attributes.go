@@ -34,8 +34,8 @@ const (
 // which is for a speed from the cluster file.
 var SpeedQualities = []SpeedQuality{SpeedNominal, SpeedTurbo, SpeedMeasured}
 
-// IsValidProbe reports whether t is a possible result of a probe. All names must be lower-case labels. A known
-// speed must have one of the SpeedQualities, and an unknown speed none.
+// IsValidProbe reports whether t is a possible result of a probe. The networks and the CPU and GPU models must be
+// lower-case labels. A known speed must have one of the SpeedQualities, and an unknown speed none.
 func (t Attributes) IsValidProbe() bool {
 	bad := func(label string) bool { return !IsLabel(label) || label != strings.ToLower(label) }
 	return (t.CPUModel == "" || !bad(t.CPUModel)) && !slices.ContainsFunc(t.Networks, bad) && !slices.ContainsFunc(t.GPUModels, bad) &&
@@ -50,8 +50,8 @@ func (n *Node) SpeedQuality() SpeedQuality {
 	return n.ProbedAttributes.SpeedQuality
 }
 
-// probedAttribute returns the value of an attribute that the node's helper has found. name is in upper case.
-// The zero Value means unknown.
+// probedAttribute returns the value that the node's helper has found for an attribute. name is in upper case. The
+// cluster file may have changed the networks. The zero Value means unknown.
 func (n *Node) probedAttribute(name string) nodeset.Value {
 	switch name {
 	case nodeset.ProcSpeed:

@@ -9,8 +9,8 @@ type BatchDir struct {
 	NodePath  string // its absolute path on the node
 }
 
-// Translate replaces the path LocalPath with NodePath in text. It replaces only complete path names: with LocalPath
-// "/scratch", it changes neither "/scratch2" nor "/tmp/scratch".
+// Translate replaces the path LocalPath in text with NodePath, also where it is the beginning of a longer path. With
+// LocalPath "/scratch", it changes "/scratch/x", but neither "/scratch2" nor "/tmp/scratch".
 func (d BatchDir) Translate(text string) string {
 	if d.LocalPath == "" || d.LocalPath == d.NodePath {
 		return text
@@ -45,13 +45,13 @@ func (d BatchDir) TranslateAll(texts []string) []string {
 	return renamed
 }
 
-// TranslateEnv returns e with each path in LocalPath replaced by the corresponding path in NodePath.
+// TranslateEnv returns e with Translate applied to DirVars and Set.
 func (d BatchDir) TranslateEnv(e Env) Env {
 	e.DirVars, e.Set = d.TranslateAll(e.DirVars), d.TranslateAll(e.Set)
 	return e
 }
 
-// TranslateApp returns a with each path in LocalPath replaced by the corresponding path in NodePath.
+// TranslateApp returns a with Translate applied to its command line, directories and environment.
 func (d BatchDir) TranslateApp(a App) App {
 	a.Argv, a.Dir, a.Env = d.TranslateAll(a.Argv), d.Translate(a.Dir), d.TranslateEnv(a.Env)
 	a.SearchBefore, a.SearchAfter = d.TranslateAll(a.SearchBefore), d.TranslateAll(a.SearchAfter)

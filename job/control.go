@@ -112,7 +112,7 @@ type NodeRankState struct {
 // MaxRankStates is the maximum number of ranks whose states one reply contains.
 const MaxRankStates = 4096
 
-// Truncated returns s with all texts cut to 256 bytes. It is applied to states from other users.
+// Truncated returns s with each string cut to 256 bytes. It is applied to states from other users.
 func (s NodeRankState) Truncated() NodeRankState {
 	return NodeRankState{truncate(s.Node), s.RankState.Truncated()}
 }
@@ -127,7 +127,8 @@ const (
 	StartingText        = "not all ranks of the job run yet"
 )
 
-// StartedWithoutText is part of some replies. In such a reply it is followed by options which the request requires.
+// StartedWithoutText is part of each reply that refuses a request because the job was started without certain options.
+// The names of the options follow this text.
 const StartedWithoutText = "it was started without"
 
 // A Hold is a reason to keep a job's ranks stopped. The ranks run only while there is no Hold (survive.md SV-28).

@@ -96,7 +96,8 @@ type FileSystem struct {
 	Err         string
 }
 
-// A PeerProbe is the result of a test connection to another host, which is made as an MPI program would make it.
+// A PeerProbe is the result of a test connection to another host. The test connects and sends data in the way of an MPI
+// program.
 type PeerProbe struct {
 	Peer  string // the other host
 	Stage string // the step that failed: connect, small (a few bytes), large (64 KiB); empty: none failed

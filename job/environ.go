@@ -24,8 +24,8 @@ var OuterVariables = append(batch.RankVariables(),
 // distinguish these variables from those that the user has set.
 const SuggestedVariable = "MPIEXEC_SUGGESTED"
 
-// SuggestedValue returns the value of SuggestedVariable: NAME=HASH for each assignment, joined by colons. It omits
-// OuterVariables.
+// SuggestedValue returns the value of SuggestedVariable for these assignments (NAME=VALUE). It consists of NAME=HASH
+// for each of them, joined by colons, and omits OuterVariables.
 func SuggestedValue(assignments []string) string {
 	var marks []string
 	for _, assignment := range assignments {

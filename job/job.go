@@ -152,7 +152,7 @@ type Queue struct {
 	LauncherHost     string    // the host of this mpiexec, for listings
 }
 
-// A User is the user who starts the job, with numeric IDs as on the machine of mpiexec.
+// A User is the user who starts the job. The numeric IDs are those on the machine where mpiexec runs.
 type User struct {
 	Name     string // for listings
 	UID, GID int
@@ -202,8 +202,8 @@ type RankNeeds struct {
 	HWThreads         int // hardware threads per core that count as CPUs; 0: a core is one CPU, AllThreads: every thread is
 }
 
-// ProbedFeatures lists the features that helpers can find on their nodes. --nodetype uses what helpers have found only
-// for a feature that neither the cluster file nor the host file gives to any node.
+// ProbedFeatures lists the features that helpers can find on their nodes. If the cluster file or the host file gives a
+// feature to any node, --nodetype ignores what helpers have found about this feature.
 var ProbedFeatures = []string{"ethernet", "infiniband", "omnipath", "roce", "slingshot", "nvidia", "amd", "intel"}
 
 // NoGPUs is a value of RankNeeds.GPUs. It hides the node's GPUs from the ranks.
@@ -332,8 +332,8 @@ func (n Node) SlotCount() int {
 	return n.CPUs()
 }
 
-// CPUs returns the number of slots that a node has if the user has not set it. It is the number of cores (or
-// hardware threads) without the reserved CPUs, limited by the CPU quota.
+// CPUs returns the number of cores (or hardware threads) of the node without the reserved ones, limited by the CPU
+// quota. It is also the number of slots, unless the user has set that.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
 	if n.CPUQuota > 0 {
@@ -360,9 +360,9 @@ type Probe struct {
 	Holder       string    // name of the batch system's process that is an ancestor of the helper (RM-45); empty: none known
 }
 
-// DepthAndShape returns the largest number of CPUs per rank, and the largest exact number of ranks per node, that
-// any app context requests (aprun.md 7). A result is 0 if no app context makes such a request. A request for one
-// CPU per rank is ignored.
+// DepthAndShape returns two maximums over all app contexts (aprun.md 7): depth of CPUs per rank, and shape of the
+// requested exact number of ranks per node. A result is 0 if no app context makes such a request. A request for one CPU
+// per rank is ignored.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {

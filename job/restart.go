@@ -40,8 +40,8 @@ const (
 	EndByStartFailure EndKind = "start"  // a rank could not be executed
 )
 
-// EndByResume is the reason that is recorded for an attempt that --resume has started. It does not depend on how
-// the last attempt ended.
+// EndByResume replaces the EndKind of a job's last attempt when --resume starts the next one, however the last attempt
+// ended.
 const EndByResume EndKind = "resume"
 
 // EndByMove is the end of an attempt whose ranks are moved on request (rule SV-17). Another attempt always follows,

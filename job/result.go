@@ -27,8 +27,8 @@ func (u Usage) CPU() time.Duration {
 	return time.Duration(saturatingAdd(int64(u.User), int64(u.System)))
 }
 
-// Add adds the usage of a process that ran at the same time. It adds times, but sets Wall and MaxRSS to the larger
-// value.
+// Add adds the usage of a process that ran at the same time. It adds CPU times and blocks, and keeps the larger values
+// of Wall and MaxRSS.
 func (u *Usage) Add(other Usage) {
 	u.User = time.Duration(saturatingAdd(int64(u.User), int64(other.User)))
 	u.System = time.Duration(saturatingAdd(int64(u.System), int64(other.System)))
@@ -87,7 +87,7 @@ type RankState struct {
 	ProcState   string        // state letter of proc(5)
 }
 
-// Truncated returns r with all texts cut to 256 bytes. It is applied to states that another user may have written.
+// Truncated returns r with each string cut to 256 bytes. It is applied to states that another user may have written.
 func (r RankState) Truncated() RankState {
 	for _, word := range []*string{&r.Phase, &r.WaitsFor, &r.WaitChannel, &r.ProcState} {
 		*word = truncate(*word)
@@ -172,8 +172,8 @@ const (
 	LeftoverSysVSem  = "sysvsem"  // a semaphore set of System V
 )
 
-// A Leftover is shared memory, or a semaphore set, that a failed rank has left behind. The node has removed
-// it, unless Err is set.
+// A Leftover is shared memory, or a semaphore set, that a rank has left behind and that the job had to remove. The
+// helper has removed it, unless Err is set.
 type Leftover struct {
 	Node  string // name of the node in the plan
 	Kind  string
@@ -199,8 +199,8 @@ type Result struct {
 	Stacks      []StackRecord
 }
 
-// A GangUsage says how long a gang ran, and how long its ranks were stopped, in the slices of other gangs or because the
-// job was suspended.
+// A GangUsage says how long a gang ran, and how long its ranks were stopped. They are stopped in the slices of other
+// gangs, and while the job is suspended.
 type GangUsage struct {
 	Ran, Stopped time.Duration
 	Switches     int // how often its ranks were stopped

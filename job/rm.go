@@ -27,8 +27,8 @@ const (
 	LooseIntegration Integration = "loose" // only those on the launching host
 )
 
-// MarshalJSON returns r as --plan and --report show it. The time of the end is in seconds since 1970, or null if it
-// is unknown.
+// MarshalJSON returns r as --plan and --report show it. The end of the allocation is in seconds since 1970, or null if
+// it is unknown.
 func (r RM) MarshalJSON() ([]byte, error) {
 	var end *int64
 	if !r.End.IsZero() {
@@ -53,9 +53,8 @@ func (r *RM) ControlsHelpers() bool {
 	return r != nil && r.Integration == TightIntegration && r.Starter != "fork"
 }
 
-// SignalsRanks reports whether a signal that the batch system sends to its task also reaches the ranks, although
-// each rank has a process group of its own. It returns false for batch systems that are not known to signal
-// process groups other than the task's own.
+// SignalsRanks reports whether the batch system's signals to its task also reach the ranks, each of which has a process
+// group of its own. It returns false if the batch system is not known to signal other process groups than the task's.
 func (r *RM) SignalsRanks() bool {
 	if !r.ControlsHelpers() {
 		return false

@@ -143,8 +143,8 @@ type Gate struct {
 	Classes []string // nil: any
 }
 
-// AutoWidth is a value of Gate.Width. It stands for the number of CPUs of all regions that come before the gate's
-// own region in its domain.
+// AutoWidth is a value of Gate.Width. It stands for the number of CPUs of all regions that come earlier in the domain
+// (SelectionRules.Domain).
 const AutoWidth = -1
 
 // AllThreads is a value of RankNeeds.HWThreads. It makes every hardware thread count as a CPU.

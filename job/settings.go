@@ -33,16 +33,17 @@ type Allow struct {
 	MaxProcs *int     // most ranks of all jobs at a time; nil: no limit
 }
 
-// A SliceSetting is the length of the time slices in which gangs (jobs that share CPUs) run on a node. Root
-// sets it at run time (mpijob gang). The zero value means that the node's cluster file determines the length.
+// A SliceSetting is the length of the time slices in which gangs (jobs that share CPUs) run on a node. Root sets it at
+// run time (mpijob gang). The zero value means that root has set no length. The length in the cluster file on the node
+// then applies.
 type SliceSetting struct {
 	Length time.Duration // 0: not set
 	From   time.Time     // from when on it holds, in whole seconds
 	Before time.Duration // the length until then
 }
 
-// At returns the length of slices at the time now, and the time until which that length is used. until is zero if no
-// change of the length is scheduled. other is the length that is used if nothing is set.
+// At returns the length of slices at the time now. If a change of the length is scheduled, until is the time of the
+// change, otherwise it is zero. other is the length that is used if root has set none.
 func (s SliceSetting) At(now time.Time, other time.Duration) (length time.Duration, until time.Time) {
 	switch {
 	case s.Length == 0:

@@ -53,7 +53,8 @@ func (r RankSet) Contains(rank int) bool {
 	return false
 }
 
-// LastRank returns the highest rank that the set names explicitly, or -1 if the set names none.
+// LastRank returns the highest rank at which a range of the set ends, or -1 if there is none. It ignores ranges without
+// an upper limit, such as that of AllRanks.
 func (r RankSet) LastRank() int {
 	last := -1
 	for _, s := range r {

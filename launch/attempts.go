@@ -32,9 +32,9 @@ import (
 An attemptLoop runs the attempts of one job (survive.md 3). Each attempt has its own Job, with its own streams and PMI
 fences. All attempts share the terminal, the job's name, its time limit, and the nodes that have not failed (renew.go).
 
-	run --> attempt ----> over
+	run --> attempt ----> restart.Decide: no other attempt
 	          ^  |
-	          |  v  restart.Decide
+	          |  v  restart.Decide: another attempt
 	          |  fence    wait until no process of the job can be left on lost nodes
 	          |  pause
 	          '--'
@@ -192,8 +192,8 @@ func (l *attemptLoop) attemptEnded(j *Job, state *supervise.State) restart.Decis
 	return next
 }
 
-// restartAfter describes the next attempt (one run of all ranks) for the report. lostNodes are the nodes that the last
-// attempt has lost. If the next attempt may use some of these nodes again, the description names them.
+// restartAfter returns what the report says about the next attempt (one run of all ranks). It divides lostNodes, the
+// nodes that the last attempt has lost, into those that may be used as a last resort and those that are excluded.
 func (l *attemptLoop) restartAfter(lostNodes []string) *supervise.NextAttempt {
 	r := &supervise.NextAttempt{Number: restart.RestartNumber(l.request.Restart, l.attempts)}
 	usable := make(map[string]bool)
@@ -304,10 +304,10 @@ func (l *attemptLoop) pauseBefore(ctx context.Context, j *Job, d time.Duration) 
 // lostNodesReportDelay is how long waitForLostNodes waits before it reports to the user that it waits.
 const lostNodesReportDelay = 3 * time.Second
 
-// waitForLostNodes waits until no process of the last attempt (one run of all ranks) can still run on
-// lostNodes. Two attempts of one job must not write the same files (rule SV-3). It returns as soon as helpers
-// have ended all processes there. If these nodes cannot be reached, it returns when their helpers have had
-// enough time to end the ranks. cutOff is the time at which the nodes were lost.
+// waitForLostNodes waits until no process of the last attempt (one run of all ranks) can still run on lostNodes. Two
+// attempts of one job must not write the same files (rule SV-3). It tries to end all processes of the job on these
+// nodes, and returns when it has succeeded. On a node that cannot be reached, the helper ends the ranks by itself.
+// waitForLostNodes therefore waits no longer than Restart.MaxFence after cutOff, the time at which the nodes were lost.
 func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, cutOff time.Time) error {
 	if len(lostNodes) == 0 {
 		return nil

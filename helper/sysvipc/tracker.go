@@ -28,7 +28,7 @@ type Process struct {
 	Leader  bool      // it is the rank itself, not a descendant
 }
 
-// A lifetime contains a process of the job, and the last time at which the process was known to run.
+// A lifetime is the time during which a process of the job is known to have existed: from Started to lastSeen.
 type lifetime struct {
 	Process
 	lastSeen time.Time
@@ -185,9 +185,9 @@ func (b *Tracker) isCandidate(f file, uid int) bool {
 	return f.plain && f.uid == uid && !f.createdAt.IsZero() && !f.createdAt.Before(b.jobStart)
 }
 
-// leftFiles returns files that the job has left behind (rule PD-19). Each was held by a process of the job during a
-// scan, or was created while a rank ran and has the rank's PID in its name.
-// leftFiles does not check whether a process still holds these files.
+// leftFiles returns the files of the job that Free may remove (rule PD-19). Each was held by a process of the job
+// during a scan, or was created while a rank ran and has the rank's PID in its name. The caller must check that no
+// process holds them now.
 func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) {
 	if b.incomplete {
 		return nil
@@ -209,8 +209,8 @@ func (b *Tracker) leftFiles(all []file, uid int) (leftovers []leftObject[file]) 
 // because containers number processes from 1.
 const minPIDInName = 1000
 
-// rankInName returns the rank whose PID is part of a file's name and that ran when the file was created. It returns
-// false if there is none.
+// rankInName looks for the PID of a rank in a file's name and returns the lifetime of this rank. The rank must have run
+// when the file was created, and isToFree must allow the removal. rankInName returns false if there is no such rank.
 func (b *Tracker) rankInName(f file) (lifetime, bool) {
 	for digits := range strings.FieldsFuncSeq(f.name, func(r rune) bool { return r < '0' || r > '9' }) {
 		pid, ok := parseNumber(digits, 10)

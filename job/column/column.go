@@ -1,14 +1,14 @@
 /*
-Package column defines the values that helpers report about running jobs for --ps. Each value is a row of All:
+Package column defines the values that helpers report about running jobs for --ps. Each value is a Column in All:
 
 	helper:   Read ---------> job.Claim.Reported
 	wire:                     at most Max
 	mpiexec:  Combine ------> one value for all nodes
 	format:   Title, Text --> the table of --ps;  Name --> its JSON
 
-To add a value, write a file like state.go with its row, add the row at the end of All, and describe it in
+To add a value, write a file like state.go with its Column, append the Column to All, and describe it in
 doc/guide/sharing.md ("In these tables RANKS is ..."). Everything else, including the tests of the limits, is derived
-from the row. Read gets the files of the node below Source.Root, and must not do any other input or output.
+from the Column. Read may read files of the node through Source.Root. It must do no other input or output.
 
 A value is a number. So a hostile helper can send neither text nor a number larger than Max.
 */
@@ -37,7 +37,7 @@ type Column struct {
 // not called for None.
 const None = -1
 
-// All lists all columns. The values in job.Claim.Reported and the columns in the table of --ps have the same order.
+// All lists all columns, in the order of the values in job.Claim.Reported. The table of --ps has the same order.
 var All = []*Column{&State}
 
 // A Source is a claim together with the data of the claim's node that Column.Read may use.

@@ -19,8 +19,8 @@ const (
 // not have started yet.
 const minIdleAge = 10 * time.Second
 
-// readState returns the state of a claim's ranks. If a claim gives a reason why it is idle, readState accepts
-// the reason without a check, because a false reason would give no advantage.
+// readState returns the state of a claim's ranks. If the claim has an IdleReason, readState does not check whether
+// ranks run, because a job gains nothing by a false reason.
 func readState(s Source) int64 {
 	switch {
 	case s.Claim.IdleReason != "":

@@ -22,7 +22,7 @@ type View struct {
 	gang job.Gang
 }
 
-// NewView returns the View of gang g, which shares CPUs with the gangs in with.
+// NewView returns the View of the gang g. The argument with lists the gangs with which it shares CPUs.
 func NewView(g job.Gang, with []job.GangJob) *View {
 	v := &View{Party: g.Party, Parties: g.Parties, Slice: g.Slice.Seconds(), With: append([]job.GangJob{}, with...), gang: g}
 	v.Share = float64(Share(g.Party, v.competitors(), g.Parties)) / float64(2*g.Parties)
