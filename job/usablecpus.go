@@ -60,7 +60,8 @@ func (b UsableCPUs) String() string {
 	return fmt.Sprintf("%s %s %d of %d %ss", strings.Join(b.ReducedBy, " and "), verb, b.Usable, b.Total, b.Unit)
 }
 
-// countUnits returns the number of cores in t or, if hardware threads count as CPUs on the node, of hardware threads.
+// countUnits returns the number of CPUs that t has on this node: its cores or, if hardware threads count as CPUs, these
+// threads.
 func (n Node) countUnits(t pin.Topology) int {
 	if n.CountedHWThreads != 0 && !n.CountThreads {
 		return t.CountUnitsPerCore(n.CountedHWThreads)

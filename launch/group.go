@@ -32,7 +32,7 @@ type Group struct {
 	waiting        [2]*waitingRank // by PMI and by PMIx, the first rank that waits for all others
 }
 
-// AddGroup adds a group of ranks and returns it. The nodes must be prepared to start these ranks.
+// AddGroup adds a group of ranks and returns it. The nodes must already have been prepared for these ranks.
 func (j *Job) AddGroup(name string, p job.Plan, apps []job.App, nodes []*Node) *Group {
 	g := &Group{Name: name, First: j.Size, Plan: p, Apps: apps, Nodes: nodes, ranksAlive: make(map[*Node]int), unstarted: p.Size}
 	g.earlierRanks = make([]int, len(nodes))
@@ -154,8 +154,9 @@ func (j *Job) handleFence(n *Node, m *wire.Fence) []supervise.Event {
 	return nil
 }
 
-// giveUpFence ends a fence with an error on all its nodes, because a rank's timeout for it has passed (rule
-// PMIX-31).
+// giveUpFence ends a fence with an error on all its nodes (rule PMIX-31). Either a rank of n has a timeout for the
+// fence that has passed, or n confirms that another node gives up the fence. hasJoined is true if n had already
+// contributed to the fence.
 func (j *Job) giveUpFence(n *Node, id fence.ID, hasJoined bool) {
 	waiting, err := j.fences.GiveUp(n.Key, id, hasJoined)
 	if err != nil { // one of its groups is over
@@ -172,8 +173,8 @@ func (j *Job) sendFenceGivenUp(id fence.ID, nodes []int) {
 	}
 }
 
-// fenceStuck handles a fence that can never complete, and returns an event that reports this. If the job continues
-// after failures of ranks (job.EndPolicy.KeepAll), it returns no event, and releases the ranks that wait in the fence.
+// fenceStuck returns an event that reports a fence which can never complete. If the job continues after failures of
+// ranks (job.EndPolicy.KeepAll), fenceStuck first releases the ranks that wait in such fences.
 func (j *Job) fenceStuck(err error) []supervise.Event {
 	if j.State.KeepsAll() {
 		givenUp := j.fences.GiveUpStuck()
@@ -187,7 +188,7 @@ func (j *Job) fenceStuck(err error) []supervise.Event {
 	return fenceBroken(err)
 }
 
-// fenceBroken returns an event for a fence that can never complete.
+// fenceBroken converts err, which says that a fence can never complete, to an event.
 func fenceBroken(err error) []supervise.Event {
 	return []supervise.Event{supervise.Failure{Kind: supervise.PMIBarrierBroken, Text: err.Error()}}
 }

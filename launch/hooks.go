@@ -43,8 +43,8 @@ func Features() (names []string) {
 	return names
 }
 
-// Hooks are the points of a job at which features take part. At each point, the goroutine of Run calls the point's
-// functions one after the other, in the order in which they were added.
+// Hooks are the points in the course of a job at which features can run code of their own. At each point, the goroutine
+// of Run calls the point's functions one after the other, in the order in which they were added.
 type Hooks struct {
 	// GroupStarts: the nodes of a group are prepared, and its ranks are about to be started.
 	GroupStarts Hook[func(*Group)]
@@ -130,7 +130,7 @@ func ForAllAttempts[T any](j *Job) *T {
 // for package supervise. Any goroutine may call Post. If the job ends first, do is never called.
 func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
 
-// A posted is an event that consists of a function to call.
+// posted is the event that Post queues: a function that the goroutine of Run calls.
 type posted func() []supervise.Event
 
 // callDue calls the functions of Hooks.Due, which do work at given times. It returns the earliest time at which one of

@@ -16,7 +16,7 @@ import (
 	"remshell/job"
 )
 
-// A Requester identifies a request by the node that has forwarded it and by its ID.
+// A Requester identifies the source of a request: the node that has forwarded it, and the request's ID on this node.
 type Requester struct {
 	Node int
 	ID   string

@@ -9,9 +9,9 @@ while there is no reason.
 	   |    Remove: the last reason, End  |      '---------'
 	   '----------------------------------'
 
-Package launch passes three calls between this package and package supervise:
+Package launch connects this package with package supervise:
 
-	hold --- Suspend, Resume ---> supervise    no deadline passes in between
+	hold --- Suspend, Resume ---> supervise    while the ranks are stopped, supervise's deadlines are postponed
 	hold <--------- End --------- supervise    stopped ranks are continued before they are told to end (SV-31)
 
 Package hold treats only one reason differently from all others: mpiexec itself may be stopped even when its job is
@@ -46,9 +46,10 @@ type (
 		On      bool
 		HeldFor time.Duration
 	}
-	// Suspend is the action of reporting that the ranks are stopped from now on.
+	// Suspend is the action of telling package supervise that the ranks are stopped from now on.
 	Suspend struct{}
-	// Resume is the action of reporting that the ranks run again, after they were stopped for HeldFor.
+	// Resume is the action of telling package supervise and the features that the ranks run again, after they were
+	// stopped for HeldFor.
 	Resume struct{ HeldFor time.Duration }
 )
 

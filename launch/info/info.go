@@ -88,7 +88,8 @@ func programDirs(dirs ...string) (all []string) {
 	return all
 }
 
-// readKey stores the value of p, an info key of a spawned command, in v, app or req.
+// readKey stores the value of the info key p of a spawned command in v, app or req. count is the number of ranks of the
+// command.
 func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
 	switch p.Key {
 	case "host", "hosts", "add-host":
@@ -151,9 +152,9 @@ func (w Constraints) RestrictArch(req *job.Request, snap job.Snapshot) {
 	}
 }
 
-// LowerCounts lowers the number of ranks of one app context to the next lower number that its info key "soft"
-// allows. It chooses the largest app context that has such a key. If there is only one app context, the new
-// number is at most room. It returns false if no app context allows fewer ranks.
+// LowerCounts lowers the number of ranks of one app context to the next lower number that its info key "soft" allows.
+// Of the app contexts with such a key, it chooses the one with the most ranks. If the spawn has only one app context,
+// the new number is at most room. It returns false if no app context allows fewer ranks.
 func (w Constraints) LowerCounts(apps []job.App, room int) bool {
 	if len(apps) > 1 {
 		room = MaxRanks // it is not known which app context does not fit

@@ -35,8 +35,9 @@ func isLayoutKey(key string) bool {
 	return false
 }
 
-// readMapping parses a mapping and stores it in placement. It ignores modifiers about oversubscription,
-// because spawned ranks share CPUs anyway if no CPU is free.
+// readMapping parses a mapping and stores it in placement. It ignores the modifier that allows oversubscription,
+// because spawned ranks share CPUs anyway if no CPU is free. unsupported is true for a mapping that only the command
+// line may request.
 func readMapping(value string, placement *job.Placement) (unsupported bool, err error) {
 	var m pin.Mapping
 	if err := m.UnmarshalText([]byte(value)); err != nil {

@@ -8,9 +8,9 @@ import (
 	"remshell/deadline"
 )
 
-// StopTimes records when mpiexec was stopped (^Z). The time of a stop does not count towards the deadlines of a start
-// (rule SIG-5). When a stopped process continues, all its timers fire at once. So code with a deadline consults
-// StopTimes first. A nil *StopTimes records no stops.
+// StopTimes records when mpiexec was stopped (^Z). Stops do not count towards deadlines, such as those for connecting
+// to a host (rule SIG-5). When a stopped process continues, all its timers fire at once. So code with a deadline
+// consults StopTimes first. A nil *StopTimes records no stops.
 type StopTimes struct {
 	mu    sync.Mutex // held while mpiexec is stopped
 	total time.Duration
@@ -31,8 +31,7 @@ func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	return took
 }
 
-// Total returns the duration of all stops so far. If mpiexec is currently being stopped, Total returns after the
-// stop.
+// Total returns the duration of all stops so far. During a stop, Total blocks until the stop is over.
 func (p *StopTimes) Total() time.Duration {
 	if p == nil {
 		return 0
@@ -54,8 +53,8 @@ func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }
 
-// Time returns the time of the deadline. Each stop of mpiexec since the deadline was set has delayed it. If
-// mpiexec is currently being stopped, Time returns after the stop.
+// Time returns the time of the deadline. Each stop of mpiexec since the deadline was set has delayed it. During a stop,
+// Time blocks until the stop is over.
 func (d Deadline) Time() time.Time { return d.at.Add(d.stops.Total() - d.allowedStops) }
 
 // Limit returns a deadline that passes after the duration limit, not counting stops of mpiexec. When it passes, its

@@ -22,7 +22,7 @@ A Validator checks each message of one helper (rule TRUST-1). It sees the messag
 helper may send now:
 
 	mpiexec --- NoteSent ---> validator ---------------> helper   requests, ranks, credit, Start, EndJob
-	mpiexec <--- message ---- validator <- CheckMessage - helper  or the first violation, which ends it
+	mpiexec <--- message ---- validator <- CheckMessage - helper  the first violation ends the connection
 
 It does no I/O, and reads only its own clock. Other code need not check these messages again: ranks belong to the node
 and are in range, replies were requested, and output has credit. A message that is late because it crossed a message
@@ -154,7 +154,7 @@ const (
 	rankEnded                     // Exited was received
 )
 
-// defaultTolerance is how late a message may be if the caller sets no limit for how long the link may be silent.
+// defaultTolerance is how late a message may be if NewValidator gets 0 as maxSilence.
 const defaultTolerance = 45 * time.Second
 
 // NewValidator returns the validator for a new connection to a helper. maxSilence is how long the link may
@@ -208,8 +208,8 @@ func orViolation(m wire.Message, err error) (wire.Message, error) {
 	return m, nil
 }
 
-// unlessByeSent returns violation, unless Bye was sent. After Bye, the validator no longer records sent messages,
-// so a correct message may look like a violation. Then only a message that arrives too late is a violation.
+// unlessByeSent returns violation if Bye was not sent. After Bye, the validator no longer records sent messages, so a
+// correct message may look like a violation. unlessByeSent then returns an error only if m arrives too late.
 func (v *Validator) unlessByeSent(m wire.Message, violation error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -126,8 +126,8 @@ func (v *Validator) checkCredit(m *wire.Credit) (wire.Message, error) {
 	return m, nil
 }
 
-// findStdinReader returns the record of a rank that receives mpiexec's stdin. The rank may have exited:
-// another goroutine of the helper reports what it had read before.
+// findStdinReader returns the record of a rank that receives mpiexec's stdin. The rank may have exited. The helper
+// sends m from another goroutine than the report of the exit, so m may arrive after it.
 func (v *Validator) findStdinReader(m wire.Message, rank int) (*RankRecord, error) {
 	s := v.FindRank(rank)
 	if s == nil {
@@ -212,7 +212,8 @@ func (v *Validator) checkPMI(m *wire.PMIReport) error {
 	return v.checkAlive(m, m.Rank)
 }
 
-// checkFence checks a message about a fence: data that the node's ranks contribute, or that the node gives it up.
+// checkFence checks a message about a fence. In this message, the node contributes data of its ranks, or gives up the
+// fence.
 func (v *Validator) checkFence(m *wire.Fence) (wire.Message, error) {
 	id, err := fence.ParseID(m.ID)
 	switch {
@@ -367,7 +368,8 @@ func (v *Validator) clearGroups() {
 	}
 }
 
-// UnlessDrained returns m and nil. If err is not nil, or if no rank is left on the node, it returns nil and err.
+// UnlessDrained returns nil and err if err is not nil, and nil and nil if no rank is left on the node. Otherwise it
+// returns m and nil.
 func (v *Validator) UnlessDrained(m wire.Message, err error) (wire.Message, error) {
 	if err != nil || v.progress.drained == v.progress.groupsStarted {
 		return nil, err

@@ -34,9 +34,9 @@ func (o requestTable) expects(m wire.Message) bool {
 	return o[key] != nil
 }
 
-// takeReply removes the request to which m is the reply. It returns nil if mpiexec no longer waits for this reply.
-// If several requests have the same key, a reply goes first to a request for which mpiexec still waits. If the key
-// contains an ID, it goes first to a request for which mpiexec no longer waits.
+// takeReply removes the request to which m is the reply. It returns nil if mpiexec no longer waits for this reply. If
+// the key of m also belongs to requests whose replies mpiexec still waits for, m is taken as the reply to one of these.
+// A key with an ID is the exception: there, requests that were abandoned get their replies first.
 func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]
@@ -122,7 +122,7 @@ func (r *RankRequests) CheckNext(m wire.Message, id, limit int, kind string) err
 	return nil
 }
 
-// Count counts a request, unless admitted is nil, and returns its arguments.
+// Count counts a request, unless admitted is nil. It returns admitted and err.
 func (r *RankRequests) Count(admitted wire.Message, err error) (wire.Message, error) {
 	if admitted != nil {
 		r.unanswered++
