@@ -16,13 +16,13 @@ import (
 /*
 A headObserver watches the head of the queue while its own request waits behind it (rule TRUST-18). A head
 whose ranks do not fit now is not overtaken, unless they can never fit: such a request would block the queue
-forever. If its ranks have fitted for a minute and it has not started, it does not want to start: an honest
+forever. If its ranks have fitted for a minute and it has not started, it does not mean to start: an honest
 request starts within 12 seconds.
 
 	observed on the head's nodes           decision
 	  its ranks can never fit              overtake that ticket
-	  they fit for 60 s, in 5 or more      overtake all tickets of its user (if it waits
-	  observations                         for a node set: only when that time is over)
+	  they fit in 5 observations or more,  overtake all tickets of its user
+	  for 60 s + nodeSetPatience
 	  too few nodes observed, for 600 s    start on nodes that it does not name
 	  else                                 wait
 
@@ -40,7 +40,7 @@ type headObserver struct {
 }
 
 // These constants decide when a request overtakes the head of the queue (see headObserver). While the ranks of the head
-// fit, other requests observe it every minLookInterval. The head itself would try to start as often.
+// fit, other requests observe it every minLookInterval. An honest head tries to start at least as often.
 const (
 	maxFitTime      = time.Minute
 	minLooks        = 5
@@ -107,8 +107,9 @@ func (w headObserver) nodeSetPatience() time.Duration {
 	return min(time.Duration(w.head.MaxSetDelay)*time.Second, w.patience)
 }
 
-// observeHead checks whether the ranks of a ticket fit on the nodes that the ticket names. If it names none, it
-// uses all given nodes. The caller must not count CPUs of the ticket's own user as busy.
+// observeHead checks whether the ranks of a ticket fit on the nodes that the ticket names. If it names none, it uses
+// all given nodes. In nodes, CPUs that the ticket's own user occupies must count as free, so that the user cannot keep
+// the head from fitting.
 func observeHead(t job.Ticket, nodes []job.Node) observation {
 	named := ticketNodes(t)
 	freeRanks, maxRanks, seen := 0, 0, 0

@@ -16,9 +16,9 @@ requests that waited there enqueue at the new host at about the same time, in an
 numbers do not tell which request is ahead. But each request knows its elders: the requests that were
 ahead when it began to wait. Only elders come before it, at whichever queue host they are now (rule SV-37).
 
-	old position x 50 ms --> ticket on the next host --> elders there, and those that have not arrived
-	                                                        | each second
-	                                                        '--> none: it is the head
+	wait 50 ms for each request ahead --> enqueue at the next host --> each second, count the elders there
+	                                                                   and those that have not arrived
+	                                                                     '--> none: it is the head
 
 The number of elders that have not arrived is the number of requests that were ahead when the host was lost, minus the
 elders seen since then. The request waits for them for at most maxMoveWait.

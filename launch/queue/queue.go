@@ -121,7 +121,7 @@ func New(req *job.Request, helpers Helpers, env Env) *Queue {
 	return &Queue{req: req, helpers: helpers, env: env, finished: make(chan struct{}), pinged: make(map[Host]bool)}
 }
 
-// call calls Helpers.Call, with types for the request and its reply.
+// call calls Helpers.Call. It derives the type of the reply from the type of the request.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, q *Queue, limit time.Duration, n Host, request Req, handle func(Rep)) error {
 	return q.helpers.Call(ctx, limit, n, request, func(reply wire.Message) { handle(reply.(Rep)) })
 }
@@ -152,10 +152,10 @@ func (q *Queue) TakeNotice() (host, text string) {
 // Finish ends the use of the queue. It must be called after success and after failure.
 func (q *Queue) Finish() { close(q.finished) }
 
-// Standing returns data about the request's place in the queue for an attempt to start. ahead is the number
-// of requests before this one, as the queue host has reported it (wire.DecisionLocked). competing is how many
-// of these need nodes that this attempt may use. alone is the time since the first attempt that had no
-// request before it, or 0 if there was none.
+// Standing returns two facts about the request's place in the queue that an attempt to start needs. ahead is the number
+// of requests before this one, as the queue host has reported it (wire.DecisionLocked). competing is how many of these
+// need nodes that this attempt may use. alone is the time since the first attempt at which no such request was left, or
+// 0 if there was none.
 func (q *Queue) Standing(ahead int) (competing int, alone time.Duration) {
 	if q.avoidedNodes != "" { // the requests ahead want none of the other nodes
 		ahead = 0

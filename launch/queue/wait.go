@@ -17,15 +17,15 @@ import (
 
 /*
 A position is a request's position in the queue (placement.md 6). It lasts as long as the request's ticket: a file
-on the queue host that the helper there keeps locked. The helper exits when mpiexec exits, and the kernel then
-releases the lock.
+that the helper on the queue host keeps locked. The helper exits when mpiexec exits, and the kernel then releases
+the lock.
 
 	in the middle   one connection, to the queue host; it sends QueuePosition at each change
 	at the head     one to each node as well; any change there is worth another attempt
 
-No request overtakes another. A request that finds tickets in the queue is refused, or goes to the end of the
-queue. The exception is an mpiexec that a rank starts on the CPUs of its own job. It affects no other job, and the
-requests in the queue may be waiting for that job.
+A request that finds tickets in the queue is refused, or goes to the end of the queue. It overtakes another request
+only if that one blocks the queue (see headObserver). An mpiexec that a rank starts on the CPUs of its own job does
+not wait behind the queue. It affects no other job, and the requests in the queue may be waiting for that job.
 */
 type position struct {
 	hasTicket    bool

@@ -221,9 +221,9 @@ func (r *reservation) controlJob(ctx context.Context, pages []job.LedgerListing,
 	return result, err
 }
 
-// pageToAsk returns the index in pages of the node that receives a request for a job. It prefers the first node on
-// which the job runs ranks. If there is none, it returns a standby node, and hasRanks is false, because a standby
-// node cannot forward requests. It returns -1 if the job has no claim on any node.
+// pageToAsk returns the index in pages of the node that receives a request for a job. This is the first node on which
+// the job runs ranks. If there is none, it is a standby node of the job. hasRanks is then false: such a node cannot
+// forward the request. pageToAsk returns -1 if the job has no claim on any node.
 func pageToAsk(pages []job.LedgerListing, t jobTarget) (i int, hasRanks bool) {
 	for _, hasRanks := range []bool{true, false} {
 		for i, p := range pages {

@@ -165,9 +165,9 @@ func lookFor(req job.Request, app int, def job.NodeDef) *wire.Diagnose {
 	return m
 }
 
-// clockSkew returns by how much a host's clock is ahead of this machine's, and the maximum error of this result.
-// clock is the host's time at a moment between sent and received, which are times of this machine. clockSkew
-// compares wall-clock times.
+// clockSkew returns by how much a host's clock is ahead of this machine's, and the maximum error of this result. clock
+// is the host's time at a moment between sent and received, which are times of this machine. Their monotonic clock
+// readings are ignored.
 func clockSkew(sent, received, clock time.Time) (ahead, skewError time.Duration) {
 	sent, received = sent.Round(0), received.Round(0)
 	skewError = received.Sub(sent) / 2
