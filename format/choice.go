@@ -15,8 +15,8 @@ import (
 // maxListedSets is the maximum number of node sets that are listed one by one.
 const maxListedSets = 12
 
-// NodeChoice describes which nodes were chosen, and among which node sets. It returns "" if the plan made no
-// choice.
+// NodeChoice lists the nodes that were chosen, and the node sets from which one was chosen. It returns "" if the plan
+// made no choice.
 //
 //	class amd; regions main, not overflow (it is for jobs of more than 32 CPUs)
 //	node set ONEOF:FEATURE (from --node-set), chosen by BESTFIT for 16 ranks
@@ -70,8 +70,8 @@ func formatRegions(c *job.NodeChoice) string {
 	return "regions " + EscapeSentence(strings.Join(texts, ", "))
 }
 
-// NodeSetRequest returns the effective request for node sets with its modifiers, and the origin of each. It returns
-// "" if there is no request.
+// NodeSetRequest returns the effective request for node sets with its modifiers, and says where each of these was
+// specified. It returns "" if there is no request.
 func NodeSetRequest(s nodeset.Setting) string {
 	if s.Policy == "" {
 		return ""

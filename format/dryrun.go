@@ -27,8 +27,8 @@ var RankVariables = []string{
 }
 
 // JobVariables lists the environment variables that describe the job to its ranks. Each variable is set only if it
-// applies to the job. An mpiexec that a rank starts does not take options from them, although some have the names
-// of variables that set options.
+// applies to the job. Some of them have the names of variables with which users set options. An mpiexec that a rank
+// starts does not take options from these.
 var JobVariables = []string{
 	"MPIEXEC_MEM_PER_RANK", "MPIEXEC_HUGEPAGES", "MPIEXEC_NODESET", "MPIEXEC_STAGE_DIR", "MPIEXEC_CKPT_DIR", "MPIEXEC_CKPT_SIGNAL",
 	"MPIEXEC_ATTEMPT", "MPIEXEC_RESTARTS_LEFT", "MPIEXEC_RESTART_REASON", "MPIEXEC_PREVIOUS_SIZE", "MPIEXEC_LOST_NODES",

@@ -25,7 +25,7 @@ const (
 // output of ranks is not changed. Escaping a result again does not change it.
 func EscapeSentence(sentence string) string { return escape(sentence, maxSentence) }
 
-// EscapeField is like EscapeSentence, for a name or another field. The result is at most 256 bytes long.
+// EscapeField is like EscapeSentence, for a name or another short value. The result is at most 256 bytes long.
 func EscapeField(field string) string { return escape(field, maxField) }
 
 // EscapeUncut is like EscapeSentence, but the result may have any length. It is for text that must stay complete.

@@ -14,7 +14,7 @@ the reason.
 	|    owns all state <+--- reap loop: child exited, and how
 	|         |     <----+--- link watch, timers
 	'---------|----------'
-	streams, PMI            one goroutine each per rank and stream; they send to mpiexec themselves
+	streams, PMI            one goroutine for each rank and stream; it sends to mpiexec by itself
 
 For each event, a pure function of package lifecycle decides what to do, and the session carries out the decision.
 The table of decisions is in doc/supervision.md. If the connection ends before the message Bye, the session ends

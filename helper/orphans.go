@@ -47,9 +47,9 @@ func rusageOf(raw *unix.Rusage) job.Usage {
 	}
 }
 
-// noteOrphanGroups records to which rank each orphan (a process that has outlived its parent) belongs, by
-// process group. It is called once, before the orphans receive SIGTERM. It is not called at the end of each
-// rank, because reading all processes takes longer than a short job.
+// noteOrphanGroups records, for the process group of each orphan (a process that has outlived its parent), the rank
+// that the orphan's environment names. It is called only once, before the orphans receive SIGTERM. Calling it at the
+// end of each rank would take longer than a short job.
 func (o *orphanUsage) noteOrphanGroups(isRank func(pid int) bool) {
 	for _, pid := range proc.Children() {
 		if isRank(pid) {

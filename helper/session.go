@@ -63,7 +63,7 @@ type Session struct {
 	topology pin.Topology // not changed once it is known
 }
 
-// A forkState is the state of forking ranks and waiting for them.
+// A forkState holds the state needed for forking ranks and for waiting until they end.
 type forkState struct {
 	forkThread       rank.ForkThread
 	leadSessions     bool              // each rank leads a session

@@ -16,10 +16,9 @@ import (
 
 // This file keeps the job's place in the queue, and the decision lock.
 
-// decisionLockTimeout is how long one request may hold the decision lock. It is longer than nodes may take to
-// reply, and shorter than the time for which other requests wait for the lock. So a stopped mpiexec that holds
-// the lock does not block the others. This is safe, because two jobs cannot claim the same CPU even without the
-// lock.
+// decisionLockTimeout is how long one request may hold the decision lock. It is longer than the time in which nodes
+// must reply, and shorter than the time for which other requests wait for the lock. So a stopped mpiexec that holds the
+// lock does not block the others. This is safe, because two jobs cannot claim the same CPU even without the lock.
 const decisionLockTimeout = 20 * time.Second
 
 // takeDecisionLock waits for the decision lock, which ensures that one request at a time is planned. Then it

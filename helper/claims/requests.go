@@ -47,7 +47,7 @@ const (
 	replySeenTimeout  = 5 * time.Second       // at the end of the session, for requesters who have not read the final reply
 )
 
-// These are the maximum sizes, in bytes, of a reply that is read. maxStatusBytes is for states and stacks of ranks.
+// These are the maximum sizes, in bytes, of replies. maxStatusBytes is for replies with the states and stacks of ranks.
 const (
 	maxReplyBytes  = 64 << 10
 	maxStatusBytes = 4 << 20

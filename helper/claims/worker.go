@@ -1,10 +1,10 @@
 //go:build linux
 
 /*
-Package claims uses the node's ledger for one session. The ledger is a directory of files: the claims of jobs,
-their places in the queue, and requests to jobs. It also contains the decision lock, by which jobs are planned
-one at a time. A goroutine of its own does one task after another, because a task may have to wait for a lock.
-When the session ends, the package releases everything.
+Package claims uses the node's ledger for one session. The ledger is a directory of files: the claims of jobs, their
+places in the queue, and requests to jobs. It also contains the decision lock, by which jobs are planned one at a time.
+The Worker does its tasks one after another on a goroutine of its own, because a task may have to wait for a lock. When
+the session ends, the package releases everything.
 
 	session --HandleMessage, Claim, Release--> Worker --> package ledger
 	   mpiexec <-- DecisionLocked, Surveyed, QueuePosition, ClaimsChanged, LedgerListed

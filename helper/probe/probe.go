@@ -26,9 +26,9 @@ import (
 	"remshell/pin"
 )
 
-// Node describes the hardware of this machine as planning needs it. It reads /proc and /sys; root is "/".
-// The result includes only CPUs in this process's affinity mask and cpuset (rule PLACE-5), and only GPUs that
-// variables in environ, the helper's own environment, allow.
+// Node describes the hardware of this machine for planning. It reads /proc and /sys; root is "/". The result includes
+// only CPUs in this process's affinity mask and cpuset (rule PLACE-5), and only GPUs that variables in environ, the
+// helper's own environment, allow.
 func Node(root fs.FS, environ []string) (job.Probe, error) {
 	host, err := os.Hostname()
 	if err != nil {

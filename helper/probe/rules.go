@@ -56,8 +56,8 @@ func (f AdminFiles) ReadRules() (rules config.RuleSet, err error) {
 	return rules, nil
 }
 
-// ReadLimits returns the limits for jobs in a file of this node's administrator. If the file does not exist, is
-// faulty or does not belong to root, the result is as for AdminFiles.ReadRules.
+// ReadLimits returns the limits for jobs in a file of this node's administrator. If the file does not exist, there are
+// no limits. If the file does not belong to root or is faulty, ReadLimits returns an error.
 func ReadLimits(file string) (limits.Map, error) {
 	text, err := readRootFile(file)
 	if text == nil || err != nil {

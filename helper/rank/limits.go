@@ -59,9 +59,9 @@ type ForkLimit struct {
 	own, rank unix.Rlimit
 }
 
-// ForFork returns the limits to set during a fork: those that differ from the helper's own and with which the helper
-// can work. If inMpiexec is true, the helper runs inside mpiexec. Then the limit on open files is left out, because Go
-// gives children the value that the process had at its start.
+// ForFork returns the limits to set during a fork. It leaves out limits that are equal to the helper's own, and limits
+// under which the helper could not work. If inMpiexec is true, the helper runs inside mpiexec. Then the limit on open
+// files is left out, because Go gives children the value that the process had at its start.
 func (l SoftLimits) ForFork(inMpiexec bool) (list []ForkLimit) {
 	for _, limit := range l {
 		var own unix.Rlimit

@@ -256,8 +256,8 @@ var pageSize = int64(os.Getpagesize())
 const pfForkNoExec = 0x40
 
 // parseStat parses the contents of a file /proc/PID/stat (proc_pid_stat(5)). It does not set p.PID. It returns false
-// for a child of the helper that has not called exec yet, because until then the child shares the helper's memory. The
-// name in parentheses may contain anything, so fields are read after the last parenthesis.
+// for a child of the helper that has not called exec yet: the memory of such a child is the helper's, and must not be
+// counted for a rank. The name in parentheses may contain anything, so fields are read after the last parenthesis.
 func parseStat(stat []byte) (p Process, ok bool) {
 	var fields [22]int64 // from the state on; -1 if not a number
 	rest := stat[bytes.LastIndexByte(stat, ')')+1:]

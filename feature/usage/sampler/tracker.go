@@ -8,7 +8,7 @@ Package sampler measures the usage of each rank's processes while they run.
 	           '--- orphan ------------------+--- belongs to the rank of its process group, else to the rank it
 	                                              belonged to before, else to the rank in its environment, else to none
 
-Only Reader reads /proc. All other code computes from values.
+Only Reader reads /proc. All other code works with the values that it has read.
 */
 package sampler
 
@@ -68,15 +68,15 @@ const (
 func (b *Tracker) SumByRank(all []Process, e Ownership) (ranks map[int]job.UsageSample, host job.UsageSample) {
 	b.makeMaps()
 	b.pass++
-	at := make(map[int]*Process, len(all))
+	byPID := make(map[int]*Process, len(all))
 	for i := range all {
-		at[all[i].PID] = &all[i]
+		byPID[all[i].PID] = &all[i]
 	}
 	owners := make(map[int]int, len(all))
 	ranks = make(map[int]job.UsageSample)
 	for i := range all {
 		p := &all[i]
-		rank := b.findOwner(p.PID, at, owners, &e)
+		rank := b.findOwner(p.PID, byPID, owners, &e)
 		if rank < NoRank || b.reaped[p.PID] {
 			continue
 		}
@@ -122,8 +122,8 @@ func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	clear(b.reaped)
 }
 
-// findOwner returns the rank that a process belongs to, and stores it in owners. at contains all processes, by PID.
-func (b *Tracker) findOwner(pid int, at map[int]*Process, owners map[int]int, e *Ownership) int {
+// findOwner returns the rank that a process belongs to, and stores it in owners. byPID contains all processes.
+func (b *Tracker) findOwner(pid int, byPID map[int]*Process, owners map[int]int, e *Ownership) int {
 	if rank, known := owners[pid]; known {
 		if rank == inProgress { // PIDs were reused while /proc was read
 			return notOfJob
@@ -133,14 +133,14 @@ func (b *Tracker) findOwner(pid int, at map[int]*Process, owners map[int]int, e 
 	rank := notOfJob
 	owners[pid] = inProgress
 	root, isRoot := e.RankByPID[pid]
-	switch p := at[pid]; {
+	switch p := byPID[pid]; {
 	case pid == e.Helper:
 		rank = isHelper
 	case p == nil || e.NotOfJob != nil && e.NotOfJob(pid):
 	case isRoot:
 		rank = root
 	default:
-		rank = b.findOwner(p.Parent, at, owners, e)
+		rank = b.findOwner(p.Parent, byPID, owners, e)
 		if rank == isHelper || rank == NoRank {
 			rank = b.findOrphanOwner(p, e)
 		}
