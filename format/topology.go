@@ -24,8 +24,8 @@ import (
 //	  PROCSPEED 2000 MHz (nominal)  MEMORY 65536 MB  NETSPEED 200000 Mb/s  CPUMODEL genuineintel-6-143
 //	  NETWORK eth1g ethernet ib ib-hdr infiniband rdma
 //
-// The brackets contain one character for each hardware thread: "#" if ranks may use the thread, and "." otherwise.
-// "/" separates cores, and "|" separates cores with different L3 caches.
+// The brackets contain one character for each hardware thread: "#" if ranks may use the thread, and "." otherwise. "/"
+// separates cores that have several threads, and "|" separates cores with different L3 caches.
 func Topology(nodes []job.Node) string {
 	var b strings.Builder
 	var unseen []string

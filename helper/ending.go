@@ -40,8 +40,8 @@ func (s *Session) startEnding() {
 	}
 }
 
-// terminateAll sends SIGTERM to all processes of the job. It first notes which ranks are already exiting, so that their
-// end is not taken for an effect of SIGTERM.
+// terminateAll sends SIGTERM to all processes of the job, unless the batch system has already done so. It first notes
+// which ranks are already exiting, so that their end is not taken for an effect of SIGTERM.
 func (s *Session) terminateAll() {
 	s.orphans.noteOrphanGroups(s.Lifecycle.IsRank)
 	for _, terminating := range s.Hooks.Terminating {
@@ -107,10 +107,9 @@ func (s *Session) awaitPipesClosed(round int) {
 	}()
 }
 
-// reportDrained reports to mpiexec that no process and no output of the job is left on this node. Before that,
-// it releases the claim, so that the next job finds the CPUs free. If another attempt (one run of all ranks)
-// may follow, it keeps the claim. It delays the report while a group is being prepared, because mpiexec may
-// start that group.
+// reportDrained reports to mpiexec that no process and no output of the job is left on this node. Before that, features
+// complete their work (Hooks.Drained), and the claims are released so that the next job finds the CPUs free. If another
+// attempt (one run of all ranks) may follow, the claims are kept.
 func (s *Session) reportDrained() {
 	drained := &wire.Drained{Orphans: s.orphans.ofJob(s.byRank)}
 	var finish []func()
@@ -145,7 +144,8 @@ func newHelperSignals() helperSignals {
 }
 
 // duplicateSignalTime is the time within which two equal signals are treated as one. If a batch system has signaled the
-// ranks and mpiexec sends the same signal within this time, the helper does not signal the ranks again.
+// ranks and mpiexec sends the same signal within this time, the helper does not signal the ranks again. For SIGTERM
+// there is no such limit.
 const duplicateSignalTime = 5 * time.Second
 
 // endNotOrdered is posted half a grace period after a signal has asked this helper to end. By then, mpiexec should have
@@ -194,9 +194,9 @@ func evictionText(user string) string {
 	return "user " + user + " ended the job with mpiexec --evict"
 }
 
-// alreadySignaled reports whether the batch system has already sent this signal to the ranks. It returns true
-// only once for each such signal, so that a second one is passed on. SIGSTOP is always passed on, and so is
-// the next SIGCONT.
+// alreadySignaled reports whether the batch system has already sent this signal to the ranks. For SIGTERM it returns
+// true every time. For another signal it returns true only once, so that a second one is passed on. SIGSTOP is always
+// passed on, and so is the next SIGCONT.
 func (s *Session) alreadySignaled(number unix.Signal) bool {
 	at, came := s.receivedAt[number]
 	switch number {

@@ -18,7 +18,7 @@ import (
 	"remshell/proc"
 )
 
-// guardTimeout is how long a guard tries to kill leftover processes. Its pause between two attempts grows from
+// guardTimeout is how long a guard tries to kill leftover processes. The pause after each round of signals grows from
 // firstPause to longestPause, because reading the list of all processes is slow.
 const (
 	guardTimeout = 10 * time.Second
@@ -26,9 +26,9 @@ const (
 	longestPause = 160 * time.Millisecond
 )
 
-// RunGuard is the main function of a guard process. The end of its input means that mpiexec has died.
-// RunGuard then ends the remaining processes of the job. The arguments are the job's ID and the time in
-// milliseconds between SIGTERM and SIGKILL.
+// RunGuard is the main function of a guard process. The end of its input means that mpiexec has died. RunGuard then
+// ends the remaining processes of the job and removes the files that the helper has left. The arguments are the job's
+// ID and the time in milliseconds between SIGTERM and SIGKILL.
 func RunGuard(args []string) error {
 	if len(args) != 2 {
 		return fmt.Errorf("the guard process needs a job ID and a grace period in ms, not %q", args)

@@ -16,11 +16,11 @@ the reason.
 	'---------|----------'
 	streams, PMI            one goroutine for each rank and stream; it sends to mpiexec by itself
 
-For each event, a pure function of package lifecycle decides what to do, and the session carries out the decision.
-The table of decisions is in doc/supervision.md. If the connection ends before the message Bye, the session ends
-its ranks with SIGTERM and, after a grace period, SIGKILL. It also ends orphans and processes in other sessions. If
-the helper itself is killed, the kernel kills the ranks (parent-death signal). The helper's parent, the reaper,
-then inherits all orphans and ends them.
+For each event, a pure function of package lifecycle decides what to do, and the session carries out the decision. The
+table of decisions is in doc/supervision.md. If the connection ends before the message Bye, the session ends its ranks
+with SIGTERM and, after a grace period, SIGKILL. It also ends orphans and processes in other sessions. If the helper
+itself is killed, the kernel kills the ranks (parent-death signal). The helper's parent, the reaper, then inherits all
+orphans and ends them. A helper inside mpiexec has a guard instead of a reaper.
 
 The package reads neither the configuration of mpiexec nor mpiexec's environment, because the message Prepare
 contains everything that it needs.
@@ -86,10 +86,11 @@ func (sys System) deathSignal() syscall.Signal {
 	return syscall.SIGKILL
 }
 
-// ranksLeadSessions reports whether each rank leads a session. With sched_autogroup, the kernel shares a CPU
-// first among sessions. All ranks in one session would together get only as much CPU time as one busy process
-// of another session. The result is false under batch systems that find a job's processes by their session.
-// There, a rank leads a session only if it has a terminal.
+// ranksLeadSessions reports whether each rank leads a session. With sched_autogroup, the kernel shares a CPU first
+// among sessions. All ranks in one session would together get only as much CPU time as one busy process of another
+// session. The result is false under batch systems that find a job's processes by their session, unless the helper has
+// a controlling terminal, which no rank may share. If it is false, a rank leads a session only if it has a terminal of
+// its own.
 func (sys System) ranksLeadSessions() bool {
 	return sys.Terminal || sys.sessionBatchSystem() == nil
 }

@@ -118,8 +118,8 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 
 // countDenials records how many processes of the job's control group the kernel has killed so far for lack of memory,
 // and how many forks it has denied. If running is true, the job is no longer short. Then it records instead how many
-// processes have been killed on the whole machine, unless that is already known. countDenials also sends the counts to
-// the reaper, because a killed helper cannot report why it was killed.
+// processes have been killed on the whole machine, unless that is already known. countDenials also sends the numbers of
+// killed processes to the reaper, because a killed helper cannot report why it was killed.
 func (s *Session) countDenials(running bool) {
 	switch {
 	case !running:

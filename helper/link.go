@@ -22,8 +22,9 @@ segments even for a stopped process. So the helper asks its own kernel whether s
 	helper --Ping--> sshd --TCP segment--> the kernel at the other end
 	   '--- /proc/net/tcp: is our segment retransmitted without an acknowledgement? ---'
 
-sshd names the connection in the variable SSH_CONNECTION. Other programs that start helpers set no such variable,
-and have to notice a dead connection themselves (cli.md SIG-7).
+A helper that has a TCP connection to mpiexec watches that connection (System.Link). Otherwise it watches the connection
+that sshd names in the variable SSH_CONNECTION. Other programs that start helpers set no such variable, and have to
+notice a dead connection themselves (cli.md SIG-7).
 */
 type linkWatch struct {
 	root         fs.FS

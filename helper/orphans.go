@@ -24,8 +24,8 @@ looks for its rank:
 	rank 3 (pid 70) --- child, group 70 ---- its parent dies: group 70 is rank 3
 	                \-- child, setsid   ---- seen while it lived: MPIEXEC_RANK was 3
 
-A feature may know the rank of other orphans (OwnerOf). If no rank is found, the orphan belongs to the node. If the
-node has only one rank, it belongs to that rank.
+A feature may know the rank of other orphans (OwnerOf). If no rank is found, the orphan belongs to the only rank of the
+node or, if the node has several ranks, to the node.
 */
 type orphanUsage struct {
 	rankByGroup map[int]int // by process group ID

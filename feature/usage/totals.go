@@ -84,8 +84,8 @@ func (t *Totals) sumSecond() {
 	t.maximum.TakeMax(sum)
 }
 
-// NodeMaximum returns the largest usage of a node in all its samples. It returns false if the node has sent
-// no sample.
+// NodeMaximum returns, for each resource, the largest value in the samples of a node. It returns false if the node has
+// sent no sample.
 func (t *Totals) NodeMaximum(node int) (maximum job.UsageSample, sampled bool) {
 	n := t.nodes[node]
 	if n == nil {
@@ -99,7 +99,8 @@ func (t *Totals) CompleteSeconds() Totals {
 	return Totals{nodes: t.nodes, maximum: t.maximum, completeOnly: true}
 }
 
-// JobMaximum returns the maximum usage of the whole job at one moment. It returns false if no node has sent a sample.
+// JobMaximum returns, for each resource, the largest value that the whole job has used at one moment. It returns false
+// if no node has sent a sample.
 func (t *Totals) JobMaximum() (maximum job.UsageSample, sampled bool) {
 	if !t.completeOnly {
 		t.sumSecond()

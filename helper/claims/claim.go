@@ -135,8 +135,8 @@ func (w *Worker) Drain(keepClaims bool, cleanUp, done func()) {
 // other jobs can use the group's CPUs when the group has ended. A claim is never changed after it was written,
 // because other processes may be reading it.
 //
-// conflict is set if another job has already claimed the same CPUs or GPUs. If the ledger cannot be used, the
-// job continues without a claim, and notice says why.
+// conflict is set if claims that others have made do not leave room for this one (findConflict). If the ledger cannot
+// be used, the job continues without a claim, and notice says why.
 func (w *Worker) takeClaim(m *wire.Prepare) (conflict *conflictError, notice string) {
 	w.releaseClaim(m.Group.Name)
 	dir, err := w.openLedger(m.Claim.Ledger)
@@ -212,7 +212,8 @@ func clusterNote(t wire.Claim) job.Claim {
 
 // findConflict repeats the checks of a plan that depend on claims of other jobs (placement.md 3, 7 to 11), because
 // other jobs may have claimed CPUs after the plan was made. It ignores claims of enclosing jobs. Other claims of this
-// job matter only for the node's limit on ranks. The error is a *conflictError, or nil.
+// job matter only for the node's limit on ranks. Inside a batch job, only claims of that batch job matter. The error is
+// a *conflictError, or nil.
 func findConflict(terms wire.Claim, mine job.Claim, others ledger.OtherClaims) error {
 	if mine.RM != "" { // other batch jobs cannot use what the batch system granted to this one
 		others, _ = splitByBatchJob(others, mine.RM)

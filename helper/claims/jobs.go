@@ -98,7 +98,8 @@ func splitLimitError(err error) (notice string, other error) {
 	return "", err
 }
 
-// evictJob ends the processes that hold the entries of a job in the node's ledger (directory of claims).
+// evictJob ends the processes that hold the entries of a job in the node's ledger (directory of claims), and removes
+// the entries. If m.Processes is set, it also kills the processes that the job's helper has left behind.
 func (w *Worker) evictJob(m *wire.Evict) {
 	answer := &wire.Evicted{}
 	dir, err := w.openLedger(m.Ledger)

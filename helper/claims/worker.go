@@ -133,7 +133,7 @@ func (w *Worker) HandleMessage(m wire.Message) {
 // session could otherwise wait for each other. Tasks that are queued after Close are dropped.
 func (w *Worker) runTask(task func()) { w.tasks.addTask(task) }
 
-// A taskQueue is a queue of tasks. It needs no limit, because each task comes from a message of mpiexec.
+// A taskQueue is a queue of tasks. It may become arbitrarily long.
 type taskQueue struct {
 	mu    sync.Mutex // guards list
 	list  []func()
@@ -197,8 +197,8 @@ func (w *Worker) openLedger(name string) (*ledger.Dir, error) {
 	return dir, err
 }
 
-// surveyClaims sends mpiexec the claims of other jobs on this node. If the claims cannot be read, it sends a
-// notice with the reason instead.
+// surveyClaims sends mpiexec a summary of the claims of other jobs on this node, the node's load, and the
+// administrator's rules. If the claims cannot be read, it sends a notice with the reason instead of the summary.
 func (w *Worker) surveyClaims(m *wire.Survey) {
 	answer := &wire.Surveyed{Load: probe.Load(w.root)}
 	rules := w.adminFiles.Rules()

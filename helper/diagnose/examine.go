@@ -325,8 +325,8 @@ func ownName(ctx context.Context) (addresses []string, reason string) {
 	return addresses, ""
 }
 
-// lookupHost looks up a name, first in files and name servers, and then with the C library. Each lookup may
-// take half of the remaining time.
+// lookupHost looks up a name, first in files and name servers, and then with the C library. The first lookup may take
+// half of lookupTimeout.
 func lookupHost(ctx context.Context, host string) []netip.Addr {
 	own, cancel := context.WithTimeout(ctx, lookupTimeout/2)
 	defer cancel()

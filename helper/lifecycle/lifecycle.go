@@ -309,8 +309,8 @@ func New() *State {
 	return &State{preparing: make(map[string]int), groups: make(map[string]*group), ranks: make(map[int]*rank), byPID: make(map[int]int), holds: make(map[job.Hold]bool)}
 }
 
-// Done reports whether the helper has nothing left to do. It returns true if the helper has no child
-// processes, and the connection is over or the next attempt (one run of all ranks) begins.
+// Done reports whether the helper has nothing left to do. It returns true if the helper need not wait for processes of
+// the job any more, and the connection is over or the next attempt (one run of all ranks) begins.
 func (s *State) Done() bool { return s.connection != Connected && s.work != Busy }
 
 // IsDisconnected reports whether the connection to mpiexec is over.
@@ -583,8 +583,8 @@ func (s *State) rankOutputSent(i int) (do []any) {
 	return append(do, s.reportDrained()...)
 }
 
-// reportExit returns the action that reports the exit of a rank. If the connection to mpiexec is over, the
-// exit is only recorded, because the helper itself then ends the ranks.
+// reportExit returns the action that reports the exit of a rank. If the connection to mpiexec is over, the exit is only
+// recorded, because mpiexec would not receive it.
 func (s *State) reportExit(i int) []any {
 	s.reporting--
 	return append([]any{ReportExit{i, s.connection == Connected}}, s.rankOver(i)...)

@@ -88,7 +88,8 @@ type Detector struct {
 	cache map[cacheKey]Verdict
 }
 
-// A cacheKey is a key of a Detector's cache. It contains everything on which a Verdict depends.
+// A cacheKey is a key of a Detector's cache. It identifies a program and says where its libraries are searched for. A
+// Detector does not notice that a library has changed.
 type cacheKey struct {
 	program ID
 	path    string // path of the program, for $ORIGIN

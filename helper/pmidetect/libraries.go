@@ -100,8 +100,8 @@ func (s *librarySearch) searchDirsOf(o *object, file string) []string {
 	return strings.FieldsFunc(all, func(r rune) bool { return r == ':' })
 }
 
-// locateLibrary looks for a library in dirs, reads it, and returns its path and the object. The object is nil if no
-// directory in dirs contains the library.
+// locateLibrary looks for a library in dirs, reads it, and returns its path and the object. A name with a slash is a
+// path and not searched for in dirs. The object is nil if the library is not found.
 func (s *librarySearch) locateLibrary(name string, dirs []string) (string, *object) {
 	if strings.Contains(name, "/") {
 		dirs = []string{""}

@@ -98,8 +98,9 @@ func (b *Tracker) makeMaps() {
 	}
 }
 
-// addEnded adds the CPU time of ended processes to the samples in ranks. It forgets a process two passes after the
-// process was last seen, because its end may be reported only after the next pass.
+// addEnded adds the CPU time of ended processes to the samples in ranks, and ensures that no rank's CPU time decreases.
+// It forgets a process two passes after the process was last seen, because its end may be reported only after the next
+// pass.
 func (b *Tracker) addEnded(ranks map[int]job.UsageSample) {
 	for rank, spent := range b.endedCPU {
 		sum := ranks[rank]
