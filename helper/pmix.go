@@ -203,8 +203,8 @@ func (g *Group) rankNumbers() []int {
 	return numbers
 }
 
-// jobInfo returns the PMIx job information for the ranks of a group. It asks mpiexec which node each rank is on, and
-// waits for the reply. So it must not run on the session's goroutine.
+// jobInfo returns the PMIx job information for the ranks of a group, and creates the directories of the group. It asks
+// mpiexec which node each rank is on, and waits for the reply. So it must not run on the session's goroutine.
 func (l *pmixService) jobInfo(ctx context.Context, s *Session, g *Group) (jobinfo.Job, error) {
 	m := g.Prepare
 	where, err := s.requests.Peers(ctx, m)

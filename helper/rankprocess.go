@@ -15,8 +15,8 @@ import (
 	"remshell/wire"
 )
 
-// A Rank is a rank of the job on this node, from its plan to its exit. Only the session's goroutine may use
-// its fields, except pmiState and initedBy.
+// A Rank is a rank of the job on this node, from its plan to its exit. Only the session's goroutine may use its fields,
+// except those that are safe for concurrent use.
 type Rank struct {
 	group          *Group
 	Number         int          // in the job

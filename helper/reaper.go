@@ -77,8 +77,8 @@ func CleanUpAfterHelper(ended unix.WaitStatus, err error) (int, error) {
 	return cleanUpAfterHelper(before, ended, err)
 }
 
-// cleanUpAfterHelper ends the processes that a helper has left behind, as CleanUpAfterHelper describes. before
-// contains the counts of what the kernel had denied, such as forks, when the helper began.
+// cleanUpAfterHelper ends the processes that a helper has left behind, as CleanUpAfterHelper describes. before contains
+// what the kernel had denied, such as memory, when this was last counted.
 func cleanUpAfterHelper(before proc.Denials, ended unix.WaitStatus, err error) (int, error) {
 	signal.Ignore(ignoredSignals...) // the entry ignored them, but Go's runtime has reset some
 	if err == nil && ended.ExitStatus() == LeaveProcessesCode {

@@ -281,8 +281,8 @@ func (s *Session) reportStarted(r *Rank) {
 	}
 }
 
-// reapLoop waits for the ends of all children, ranks and orphans alike, until the session ends. No other code
-// in the helper waits for them, so each exit is seen exactly once.
+// reapLoop waits for the ends of all children, ranks and orphans alike, until the session ends. Apart from it, only the
+// fork thread waits for a child, if that child could not execute its program. So each exit is seen exactly once.
 func (s *Session) reapLoop() {
 	for {
 		e, err := reapOne()

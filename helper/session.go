@@ -160,8 +160,9 @@ func (s *Session) PostEvent(event any) {
 	}
 }
 
-// readFrames reads messages from the connection and posts them as events. It never waits for a rank, because
-// credit limits how much input is queued.
+// readFrames reads messages from the connection and posts them as events. It never waits for a rank, because credit
+// limits how much input is queued. It stops after NextAttempt: the session of the next attempt reads the messages that
+// follow.
 func (s *Session) readFrames() {
 	for {
 		m, err := s.conn.Recv()

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FullShm returns a warning if dir, the file system for shared memory, is full, and "" otherwise. A process
-// that touches a new page of a full file system is killed with SIGBUS.
+// FullShm returns a warning if dir, the file system for shared memory, has at most 1 MiB left, and "" otherwise. A
+// process that touches a new page of a full file system is killed with SIGBUS.
 func FullShm(dir string) string {
 	var fs unix.Statfs_t
 	const small = 1 << 20

@@ -26,8 +26,8 @@ func UserIDs() config.IDs {
 	return config.IDs{User: user, Group: group}
 }
 
-// UserNames returns the names of users that are not in /etc/passwd. It runs getent, which asks the directory
-// services in nsswitch.conf. Users without a name are left out.
+// UserNames returns the names of users, for uids that are not in /etc/passwd. It runs getent, which asks the directory
+// services in nsswitch.conf. It leaves out users without a name, and all uids after the first maxUsers.
 func UserNames(ctx context.Context, uids []int) map[int]string {
 	names := make(map[int]string)
 	if len(uids) == 0 {

@@ -46,7 +46,8 @@ func NewBinder(required bool, warn func(text string), allowedMems func() []int) 
 }
 
 // bindCPUs binds the thread to a rank's CPUs, and returns the CPUs that the kernel then reports. If cpus is nil, the
-// thread gets the helper's own CPUs. bindCPUs makes no system call if the previous rank had the same CPUs.
+// thread gets the helper's own CPUs, and the result is nil. bindCPUs makes no system call if the previous rank had the
+// same CPUs.
 func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 	if b.denied {
 		return nil, nil

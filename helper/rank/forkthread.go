@@ -9,7 +9,7 @@ import (
 // A ForkThread runs functions on one thread, which exists until Close and does nothing else. It is needed because the
 // kernel sends a rank the parent-death signal when the forking thread ends, even if the helper continues. The thread
 // also takes on the CPUs and memory policy of each rank, which no other thread may have. Go never creates new threads
-// from a locked thread.
+// from a locked thread, so no other thread inherits them.
 type ForkThread chan func()
 
 // NewForkThread starts a ForkThread, a thread that starts all ranks of a session.

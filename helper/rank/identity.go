@@ -73,8 +73,8 @@ func (id Identity) commonVars() []string {
 	return vars
 }
 
-// setAddress sets the variable that tells MPICH at which address other nodes reach this node, unless the user
-// has set it.
+// setAddress sets the variables that tell MPICH at which address other nodes reach this node, and which interface to
+// use. It leaves out variables that the user has set.
 func (id Identity) setAddress(v *envBuilder) {
 	if id.Address != "" {
 		v.setDefault("MPIR_CVAR_CH3_INTERFACE_HOSTNAME", id.Address)
@@ -165,8 +165,8 @@ func (id Identity) rankEnv(app []string) []string {
 	return env
 }
 
-// gpuEnv returns a copy of app, an environment. If the user has requested GPUs, the copy has only the GPU
-// variables that select the rank's GPUs. Package cli does not let the user set such variables.
+// gpuEnv returns a copy of app, an environment. If the user has said how many GPUs a rank gets, the copy contains only
+// the GPU variables that select these GPUs, or hide all GPUs. Package cli does not let the user set such variables.
 func (id Identity) gpuEnv(app []string) []string {
 	if id.GPUs == nil && !id.NoGPUs {
 		return slices.Clone(app)

@@ -33,7 +33,7 @@ import (
 )
 
 // A Command describes a process to start.
-type Command struct { // path of the program
+type Command struct {
 	Path     string // of the program
 	Argv     []string
 	Env      []string // environment of its app; Start adds the identity

@@ -81,8 +81,8 @@ var (
 // linked without the entry.
 func StdoutClosed() bool { return stdout == -int32(unix.EBADF) }
 
-// Counts says how many processes the kernel had killed for lack of memory (proc.Denials) before a helper
-// began. The helper passes them to its reaper, because the reaper cannot count before Go's runtime starts.
+// Counts says how many processes the kernel had already killed for lack of memory (proc.Denials) early in a job. The
+// helper counts them and passes the counts to its reaper, which cannot count before Go's runtime starts.
 type Counts struct {
 	Group, Machine int64
 	valid          int64 // 1 if the counts are set
@@ -105,8 +105,8 @@ func NotedCounts() (Counts, bool) {
 	return *shared, shared.valid == 1
 }
 
-// A Role says whether this process is a reaper, a guard or something else. The assembly code of entry decides
-// that before Go's runtime starts.
+// A Role says whether this process is a helper with a reaper, such a reaper, or neither. The assembly code of entry
+// decides that before Go's runtime starts.
 type Role int32
 
 // These are the roles of a process in the supervision of a helper.
