@@ -17,8 +17,7 @@ func attributesAlike(a, b job.Node) bool {
 }
 
 // formatAttributes returns the attributes by which node sets are formed, under the names that requests use
-// (which-hosts.md 2). All nodes in kind have the same attributes, except those that attributesAlike lets differ. It
-// returns "" if the nodes were not probed.
+// (which-hosts.md 2). All nodes in kind are alike (attributesAlike). It returns "" if the nodes were not probed.
 func formatAttributes(kind []job.Node) string {
 	var numbers, words []string
 	addPair := func(to *[]string, name, value string) {

@@ -294,8 +294,8 @@ func (j *liveJob) setExtent(c job.Claim) {
 }
 
 // setGang records how the job takes turns on CPUs. A gang whose ranks are stopped, but not suspended, is waiting for
-// its time slice if it must not run in the current one. During its first slice after the start it is always taken as
-// waiting. So is a gang whose slice has begun less than a second ago, because the clocks of hosts differ.
+// its time slice if it must not run in the current one. It also counts as waiting until its first slice has passed, and
+// in the first second of its own slice, because the clocks of hosts differ.
 func (j *liveJob) setGang(now time.Time) {
 	if j.gang == nil {
 		return

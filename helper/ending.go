@@ -183,7 +183,7 @@ func (s *Session) handleOwnSignal(sig os.Signal) {
 	}
 }
 
-// endedBySignal is the event that a signal ends a helper which has no ranks or whose reaper is dead.
+// endedBySignal is posted when a signal ends a helper that has no ranks, or whose reaper is dead.
 type endedBySignal struct{ number unix.Signal }
 
 // evictionText returns the reason why the helper ends if user has evicted its job. It returns "" if user is empty.

@@ -26,8 +26,9 @@ processes that survive this, and children that called setsid:
 
 Process 1 inherits the orphans of a dead mpiexec, so the process tree no longer identifies them. Their environment does:
 each job has an MPIEXEC_JOBID of its own. A process without this environment (env -i, a container) is found by the
-session or the process group of its rank. A process that has also left both of these escapes. Leftover processes still
-use the job's CPUs. So the guard keeps the claim, by a descriptor of the claim's file, until it has ended them.
+session or the process group of its rank. A process that has also left its session and its group is not found. Leftover
+processes still use the job's CPUs. So the guard keeps the claim, by a descriptor of the claim's file, until it has
+ended them.
 
 A user or program that kills mpiexec may also kill its process group, its session (timeout -s KILL, a CI system, pkill
 -s) or every process of its name (pkill -f). So the guard leads a session, as each rank does, and is not called mpiexec.

@@ -130,7 +130,7 @@ func (s *Session) shareGroupCPUs(g *Group) {
 	}
 }
 
-// commonCPUs returns all CPUs to which at least one of the ranks is bound. If these are all usable CPUs, it
+// commonCPUs returns all CPUs to which at least one of the ranks is bound. If these are exactly the usable CPUs, it
 // returns nil, which means no binding.
 func commonCPUs(ranks []job.RankPlan, usable []int) []int {
 	var all []int

@@ -40,7 +40,7 @@ type Feature struct {
 
 var features []Feature
 
-// Register adds a feature that takes part in all sessions. It is called while the program is initialized.
+// Register adds a feature to all sessions. It is called while the program is initialized.
 func Register(f Feature) { features = append(features, f) }
 
 // Hooks are the points in the course of a session at which features can run functions of their own. The session's
@@ -160,8 +160,7 @@ func (s *Session) AwaitStarted(r *Rank) bool {
 	}
 }
 
-// FindRank returns a rank of the group that is on this node. number is the rank's number in the group. FindRank
-// panics if the rank is not here.
+// FindRank returns the rank with the given number in the group. It panics if that rank is not on this node.
 func (g *Group) FindRank(number int) *Rank {
 	return g.ranks[slices.IndexFunc(g.ranks, func(r *Rank) bool { return r.Plan.Rank == number })]
 }

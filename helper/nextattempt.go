@@ -11,7 +11,7 @@ import (
 )
 
 /*
-A claimsCarriedEvent contains the claims that the job keeps for its next attempt. The session receives it last: the
+A claimsCarriedEvent contains the claims that the job keeps for its next attempt. It is the last event of a session: the
 current attempt then ends.
 
 A job that is started again keeps its helpers (survive.md SV-2). Each attempt has a session of its own. Only the

@@ -90,8 +90,8 @@ func (s *Session) countOrphan(e lifecycle.ChildEnded) (owner int) {
 	return owner
 }
 
-// ofJob returns the usage of all orphans, grouped by rank. ranks contains the ranks of this node. If an orphan's
-// environment names a rank that is not on this node, its usage is added to that of the node, which has rank -1.
+// ofJob returns the usage of all orphans, grouped by rank. ranks contains the ranks of this node. The usage of orphans
+// whose rank is unknown, or not on this node, is returned under rank -1, which stands for the node.
 func (o *orphanUsage) ofJob(ranks map[int]*Rank) (list []job.OrphanUsage) {
 	var unknown job.Usage
 	for rank, usage := range o.byRank {

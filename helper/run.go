@@ -378,8 +378,8 @@ func (r *Rank) noteBarrier() {
 	}
 }
 
-// barrierFault returns the barrier in which a rank was when a signal ended it. It also returns a known fault of the
-// rank's MPI library that may have kept it there. It returns 0 and "" if the rank was in no barrier.
+// barrierFault returns the barrier in which a rank waited when a signal ended the rank. It also returns a known fault
+// of the rank's MPI library that may have kept the rank there. It returns 0 and "" if the rank was in no barrier.
 func (s *Session) barrierFault(r *Rank) (barrier int, fault string) {
 	if r.barrier == 0 || r.Exit.Status() == 0 || r.Exit.PMI != job.PMIOpen {
 		return 0, ""

@@ -120,8 +120,8 @@ func (w *Worker) now() time.Time {
 // Owns reports whether messages such as m are handled by a Worker.
 func Owns(m wire.Message) bool { return owned.Owns(m) }
 
-// HandleMessage queues a message of mpiexec about the node's ledger (directory of claims). The message is handled after
-// the tasks that were queued before it.
+// HandleMessage queues a message from mpiexec about the node's ledger (directory of claims). The message is handled
+// after the tasks that were queued before it.
 func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()

@@ -499,9 +499,9 @@ func (s *State) rankForked(e Forked) []any {
 	return append(do, LookForChildren{})
 }
 
-// takeEarlyEnd handles the end of a rank that was reported before its Forked event. It returns the actions for the
-// end. It ignores a child that ended before e.At, the start of the rank, because that was another process with the
-// same PID.
+// takeEarlyEnd handles the end of a rank if that end was reported before the rank's Forked event. It returns the
+// actions to take. It ignores a child that ended before e.At, the start of the rank, because that was another process
+// with the same PID.
 func (s *State) takeEarlyEnd(e Forked) []any {
 	i := slices.IndexFunc(s.earlyEnds, func(end ChildEnded) bool { return end.PID == e.PID && !end.At.Before(e.At) })
 	if i < 0 {

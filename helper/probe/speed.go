@@ -84,8 +84,8 @@ func modelNameMHz(name string) int {
 	return (tenths + 5) / 10
 }
 
-// measuredMHz returns the largest speed in MHz that the kernel has measured for one of these CPUs, rounded to
-// a multiple of 100. It returns 0 if there is none.
+// measuredMHz returns the largest speed in MHz that the kernel has measured for one of cpus, rounded to a multiple of
+// 100. It returns 0 if there is none.
 func measuredMHz(cpus []int, info map[int]cpuInfoFields) int {
 	most := 0
 	for _, cpu := range append([]int{-1}, cpus...) {

@@ -90,7 +90,7 @@ func (b *Binder) bindCPUs(cpus []int) (bound []int, err error) {
 }
 
 // isDenied reports whether the kernel forbids the system call altogether, as seccomp filters do, and not only binding
-// to these CPUs.
+// to certain CPUs.
 func isDenied(err error) bool {
 	return err == unix.EPERM || err == unix.EACCES || err == unix.ENOSYS
 }

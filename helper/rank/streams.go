@@ -21,8 +21,8 @@ func openPipes(stdin, merge bool) (Pipes, error) {
 }
 
 // openWith calls streams to open the streams of a rank, and opens its PMI connection. Only the helper's ends are
-// nonblocking. The rank's ends must block, because the rank's child processes, which do not expect such descriptors,
-// share them.
+// nonblocking. The rank's ends must block: the rank's child processes share them and do not expect nonblocking
+// descriptors.
 func openWith(streams func(*Pipes) error) (p Pipes, err error) {
 	p = Pipes{ours: [4]int{-1, -1, -1, -1}, theirs: [4]int{-1, -1, -1, -1}}
 	defer func() {

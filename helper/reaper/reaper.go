@@ -105,7 +105,7 @@ func NotedCounts() (Counts, bool) {
 	return *shared, shared.valid == 1
 }
 
-// A Role says whether this process is a helper with a reaper, such a reaper, or neither. The assembly code of entry
+// A Role says whether this process is a helper that has a reaper, a reaper, or neither. The assembly code of entry
 // decides that before Go's runtime starts.
 type Role int32
 

@@ -193,8 +193,8 @@ const (
 	youngFor       = 10 * time.Second
 )
 
-// costlyInterval is the shortest interval between samples with which a job gets no additional samples at its start. A
-// long interval is used where samples cost much.
+// Jobs that are sampled every costlyInterval, or less often, get no additional samples at their start. Such long
+// intervals are used where samples cost much.
 const costlyInterval = 10 * time.Second
 
 // NextPass returns the time of the next sample. now is the current time, and start is the time at which the
