@@ -91,7 +91,8 @@ func (s *outputStream) close() {
 	s.File.Close()
 }
 
-// run reads until the pipe ends. It closes drained when it returns, or earlier when all output is read and sent.
+// run sends the rank's output to mpiexec until the pipe ends. It closes drained when everything that the rank wrote is
+// sent, at the latest when it returns.
 func (s *outputStream) run() {
 	defer close(s.ended)
 	defer s.pipeSize.releaseSize()

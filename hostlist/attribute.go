@@ -41,7 +41,8 @@ func attrKeyOf(key string) (row attrKey, known bool) {
 	return attrKey{}, false
 }
 
-// parseAttribute parses the value that follows "key=" and applies it to all hosts of the line.
+// parseAttribute parses the value of an attribute, after its key and the equals sign, and applies it to all hosts of
+// the line.
 func (p *parser) parseAttribute(c *cursor, start int, key string, hosts []hostExpr) {
 	keyEnd := start + len(key)
 	c.skipBlanks()

@@ -47,7 +47,7 @@ func Join(entries []Entry) ([]Entry, error) {
 	return all, errs.asError()
 }
 
-// Unique returns the first entry of each host, with the slots of that entry, and all exclusions.
+// Unique returns the entries without those that repeat a host. It does not add up slots. It keeps all exclusions.
 func Unique(entries []Entry) []Entry {
 	seen := make(map[string]bool)
 	var first []Entry

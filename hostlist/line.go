@@ -46,7 +46,8 @@ func (c *cursor) readWord() string {
 	return c.text[from:c.pos]
 }
 
-// skipByte skips any blanks and then the byte b. It returns false if another byte follows the blanks.
+// skipByte skips the byte b and any blanks before it. If another byte follows the blanks, it skips nothing and returns
+// false.
 func (c *cursor) skipByte(b byte) bool {
 	ahead := *c
 	ahead.skipBlanks()

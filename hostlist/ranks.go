@@ -29,7 +29,7 @@ type RankLine struct {
 // A SlotCheck returns an error if a list of slots is invalid. The bytes [start, end) of slots are the invalid part.
 type SlotCheck func(slots string) (start, end int, err error)
 
-// SlotError returns an error about the bytes [start, end) of the slots in the line.
+// SlotError returns an error about a part of l.Slots, the bytes [start, end).
 func (l RankLine) SlotError(start, end int, reason string) *SyntaxError {
 	return l.slotSource.errorAt(l.slotFrom+start, l.slotFrom+end, "%s", reason)
 }

@@ -78,7 +78,8 @@ func (j *Job) flushNodes(timeout time.Duration) {
 	}
 }
 
-// suspendJob stops the whole job until the user continues it (rule SIG-5).
+// suspendJob stops all ranks and then mpiexec itself. When the user continues mpiexec, the ranks continue as well (rule
+// SIG-5).
 func (j *Job) suspendJob() {
 	j.Hold(job.HoldLauncherStopped)
 	j.flushNodes(stopFlushTimeout)

@@ -9,8 +9,8 @@ import (
 )
 
 /*
-coreHandlers contains the core's handler for each message type, by number. A message of a helper has one owner: a
-reservation (of a spawn or a move), the core, or a feature (Handle). A handler returns events for package supervise.
+coreHandlers contains this package's handler for each message type, by number. Each message of a helper has one owner:
+a reservation (of a spawn or a move), this package, or a feature (Handle). A handler returns events for package supervise.
 Output and other messages that streamHandler takes never reach these handlers.
 */
 var coreHandlers [256]func(*Job, *Node, wire.Message) []supervise.Event

@@ -10,14 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MemoryFiles measures the in-memory files of a job's processes. These are files made by memfd_create(2), and
-// files in /dev/shm, which remain when no process has them open. The zero value is ready to use.
+// MemoryFiles measures the memory of files that a job's processes hold: files made by memfd_create(2), and files in
+// /dev/shm. It remembers the latter, because they take memory even when no process holds them. The zero value is ready
+// to use.
 type MemoryFiles struct {
 	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }
 
-// Size returns the memory of the files of these processes, in bytes. Each file is counted once, whether it is
-// mapped or only open. Memory outside of /dev/shm that is mapped without a descriptor is not counted.
+// Size returns the memory of the job's files, in bytes. pids lists the job's processes. Each file is counted once,
+// whether it is mapped or only open. Memory outside of /dev/shm that is mapped without a descriptor is not counted.
 func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 	deadline, uid := time.Now().Add(ScanTimeout), os.Geteuid()
 	there, now, sizes := make(map[fileNumber]file), make(map[fileNumber]time.Time), make(map[fileNumber]int64)

@@ -112,8 +112,8 @@ const (
 	semGetZCnt = 15 // the number of processes that wait for 0
 )
 
-// lastPIDs returns, for each semaphore of the set, the process that last used it. idle is false if these are not
-// found before the deadline, if a process waits for a semaphore, or if accepted returns false for a process.
+// lastPIDs returns, for each semaphore of the set, the process that last used it. idle is true if it has found all
+// these processes before the deadline, accepted returns true for each of them, and no process waits for a semaphore.
 func (s semSet) lastPIDs(deadline time.Time, accepted func(pid int) bool) (pids []int, idle bool) {
 	for i := range s.semaphores {
 		if i%256 == 0 && time.Now().After(deadline) {

@@ -42,8 +42,8 @@ func Slice(at time.Time, length time.Duration) (n int64, start time.Time) {
 	return n, time.Unix(0, n*int64(length))
 }
 
-// Share returns how many of the 2*P slices of two cycles the gang may use. The sequence of slices repeats after two
-// cycles.
+// Share returns how many slices the gang may use in two cycles, which together have 2*P slices. The sequence of slices
+// repeats after two cycles.
 func Share(ownParty int, competitors []int, parties int) (slices int) {
 	for n := range 2 * int64(parties) {
 		if Runs(ownParty, competitors, parties, n) {

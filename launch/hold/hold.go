@@ -122,6 +122,6 @@ func (s *State) Stopped(now time.Time) (total time.Duration, times int) {
 	return total, s.stops
 }
 
-// Reasons returns all reasons to stop the ranks, sorted. They are sent to a node that joins the job before
-// its ranks start.
+// Reasons returns all reasons to stop the ranks, sorted. A node that joins the job receives them before its ranks
+// start.
 func (s *State) Reasons() []job.Hold { return slices.Sorted(maps.Keys(s.since)) }

@@ -16,7 +16,8 @@ type StopTimes struct {
 	total time.Duration
 }
 
-// RunStopped calls stop, records its duration as a stop, and returns the duration.
+// RunStopped calls stop, which stops this process and returns when the process continues. RunStopped records how long
+// this took, and returns it.
 func (p *StopTimes) RunStopped(stop func()) time.Duration {
 	if p != nil {
 		p.mu.Lock()
@@ -41,14 +42,15 @@ func (p *StopTimes) Total() time.Duration {
 	return p.total
 }
 
-// A Deadline is a moment that is delayed by each stop of mpiexec.
+// A Deadline is a moment that moves when mpiexec is stopped: each stop delays it by the duration of the stop.
 type Deadline struct {
 	stops        *StopTimes
 	at           time.Time
 	allowedStops time.Duration // duration of all stops before the Deadline was set
 }
 
-// Deadline returns the moment at which mpiexec will have run for d, not counting stops.
+// Deadline returns the moment at which mpiexec will have run for the time d from now on. The time during which it is
+// stopped does not count.
 func (p *StopTimes) Deadline(d time.Duration) Deadline {
 	return Deadline{p, time.Now().Add(d), p.Total()}
 }

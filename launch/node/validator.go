@@ -295,8 +295,8 @@ func (v *Validator) CheckStarted(m wire.Message) error {
 	return nil
 }
 
-// CountEnd counts a message that the helper may send once for each group that was started. It returns a violation if
-// the helper has sent more.
+// CountEnd adds 1 to received, the number of messages of m's kind. The helper may send one of them for each group that
+// was started. If it has sent more, CountEnd returns a violation.
 func (v *Validator) CountEnd(m wire.Message, received *int) error {
 	switch {
 	case v.progress.groupsStarted == 0:
@@ -371,7 +371,8 @@ func (v *Validator) isValidRendezvous(rendezvous, address string) bool {
 	return noAddress == nil || host == address || slices.Contains(v.names, host)
 }
 
-// checkGroupDropped checks the reply which says that the node does not run its part of a group.
+// checkGroupDropped checks the reply which says that the node will not start its ranks of a group: Refused or
+// ClaimConflict.
 func (v *Validator) checkGroupDropped(m wire.Message, group string) (wire.Message, error) {
 	reply, err := v.requestsSent.takeReply(m)
 	if reply != nil {

@@ -69,7 +69,7 @@ func (v *Validator) stopWaitingFor(request wire.Message) {
 	v.requestsSent.abandon(request)
 }
 
-// noteGroupPlanned records which ranks of a group m plans on the node.
+// noteGroupPlanned records the ranks that the message m plans for the node.
 func (v *Validator) noteGroupPlanned(m *wire.Prepare) {
 	v.forgetGroup(m.Group.Name)
 	p := &LocalGroup{first: m.Group.First, size: m.Group.Size, hasOtherNodes: m.Group.NodeCount > 1, address: m.Node.Address, torchRendezvous: slices.Contains(m.Process.Compat, "torch")}

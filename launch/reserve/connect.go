@@ -133,8 +133,8 @@ func (r *reservation) connectAll(ctx context.Context, candidates, queueHosts []j
 	}
 }
 
-// connectSet connects to a set of nodes with one call of the dialer. It calls note as soon as the result for a
-// node is known. note also receives the node's index in defs plus first.
+// connectSet connects to a set of nodes with one call of the dialer. It calls note as soon as the result for a node is
+// known. The argument i of note is first plus the node's index in defs.
 func (r *reservation) connectSet(ctx context.Context, defs []job.NodeDef, first int, note func(i int, c node.ConnectResult)) {
 	if len(defs) == 0 {
 		return

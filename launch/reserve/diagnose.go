@@ -231,7 +231,7 @@ func (c *diagnosis) sameMachine(a, b *host) bool {
 // connections to silent nodes time out.
 const peerProbeTimeout = 2 * queryTimeout
 
-// maxAllPairs is the maximum number of hosts up to which every host tests its connection to every other host.
+// maxAllPairs is the maximum number of hosts with which each host tests its connections to all others.
 const maxAllPairs = 32
 
 // probePartners returns the indices of the hosts to which host i tests its connections. n is the number of hosts. If n
