@@ -14,9 +14,9 @@ const maxName = 255
 
 // expand returns the names to which the bracket expression at the bytes [start, end) expands:
 //
-//	node[01-16,20]-[a,b]    groups of numbers, ranges with steps, words
+//	node[01-16,20]-[a,b]    brackets contain numbers, ranges with an optional step (0-10/2), and words
 //
-// The first group varies slowest. The numbers of a range have the same leading zeros as its first number (rule
+// The first pair of brackets varies slowest. The numbers of a range have the same leading zeros as its first number (rule
 // HOST-1).
 func (c *cursor) expand(start, end int) ([]string, error) {
 	if end == start {

@@ -182,10 +182,10 @@ func seenFrom(e, other Entry) string {
 	return fmt.Sprintf("at line %d", e.Line)
 }
 
-// Filter returns those hosts that list names, in the order of list. hosts come from a file and are already joined. A
-// slot count, user or address in list takes precedence over the same field in hosts. If list contains only exclusions,
-// Filter returns the remaining hosts in their original order. A name in list that is not among hosts is an error (rule
-// HOST-9).
+// Filter returns the hosts that are named in list, in the order of list. hosts come from a file and are already joined.
+// A slot count, user or address in list takes precedence over the same field in hosts. If list contains only
+// exclusions, Filter returns the remaining hosts in their original order. A name in list that is not among hosts is an
+// error (rule HOST-9).
 func Filter(hosts, list []Entry) ([]Entry, error) {
 	if !hasHost(list) {
 		return Join(slices.Concat(hosts, list))

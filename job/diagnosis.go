@@ -96,8 +96,8 @@ type FileSystem struct {
 	Err         string
 }
 
-// A PeerProbe is the result of a test connection to another host. The test connects and sends data in the way of an MPI
-// program.
+// A PeerProbe is the result of a test connection to another host. The test connects and sends data as an MPI program
+// would.
 type PeerProbe struct {
 	Peer  string // the other host
 	Stage string // the step that failed: connect, small (a few bytes), large (64 KiB); empty: none failed

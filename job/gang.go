@@ -92,9 +92,9 @@ func (u Occupancy) CPUsInTurns(party int) (cpus []int) {
 // gang of a party can run on a CPU, but another user may have made false claims.
 const maxSharingClaims = 2
 
-// ForEachShared calls f for each two of a node's claims that take turns on a CPU, once for each CPU that they share,
-// and in both orders. A claim with an idle reason, such as being kept for a later attempt, needs no turns. It is never
-// passed as other.
+// ForEachShared calls f for each pair of a node's claims that share a CPU in turns. It does so once for each shared
+// CPU, and in both orders. A claim with an idle reason, such as being kept for a later attempt, needs no turns. It is
+// never passed as other.
 func ForEachShared(claims []Claim, f func(c, other *Claim)) {
 	onCPU := make(map[int][]*Claim)
 	forEachCPU := func(f func(c *Claim, cpu int)) {

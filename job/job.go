@@ -333,7 +333,7 @@ func (n Node) SlotCount() int {
 }
 
 // CPUs returns the number of cores (or hardware threads) of the node without the reserved ones, limited by the CPU
-// quota. It is also the number of slots, unless the user has set that.
+// quota. The node has as many slots, unless the user has set the number of slots.
 func (n Node) CPUs() int {
 	all := max(0, n.countUnits(n.Topology)-n.Reserve)
 	if n.CPUQuota > 0 {
@@ -360,9 +360,9 @@ type Probe struct {
 	Holder       string    // name of the batch system's process that is an ancestor of the helper (RM-45); empty: none known
 }
 
-// DepthAndShape returns two maximums over all app contexts (aprun.md 7): depth of CPUs per rank, and shape of the
-// requested exact number of ranks per node. A result is 0 if no app context makes such a request. A request for one CPU
-// per rank is ignored.
+// DepthAndShape returns the largest number of CPUs per rank (depth) and the largest exact number of ranks per node
+// (shape) that an app context requests (aprun.md 7). A result is 0 if no app context requests such a number. A request
+// for one CPU per rank is ignored.
 func DepthAndShape(apps []App) (depth, shape int) {
 	for _, app := range apps {
 		if shape = max(shape, app.ExactPerNode); app.CPUsPerRank > 1 {

@@ -204,7 +204,7 @@ func (j *Job) recordFence(n *Node, members fence.Members, all bool) {
 	}
 }
 
-// HasRanksOn reports whether the group has ranks on a node that have not ended.
+// HasRanksOn reports whether any rank of the group on the node n has not ended yet.
 func (g *Group) HasRanksOn(n *Node) bool { return g.ranksAlive[n] > 0 }
 
 // removeRank removes an ended rank from its group and from the group's fences. If other ranks wait for this rank

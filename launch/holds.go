@@ -25,8 +25,8 @@ func (j *Job) Release(reason job.Hold) {
 	j.carryOutHolds(j.holds.Remove(reason, now), now)
 }
 
-// carryOutHolds carries out the actions that package hold returns: it stops or continues the ranks and
-// mpiexec.
+// carryOutHolds carries out the actions that package hold returns. It tells the nodes to stop or continue their ranks,
+// and stops or starts the job's clock.
 func (j *Job) carryOutHolds(actions []hold.Action, now time.Time) {
 	for _, action := range actions {
 		switch a := action.(type) {

@@ -22,7 +22,7 @@ import (
 
 // Runs reports whether a gang (a job that shares CPUs in turns) runs in slice n. ownParty is the gang's party.
 // competitors lists the parties of all gangs that share a CPU with the gang on any node, and must not contain
-// ownParty. parties is the number P of parties.
+// ownParty. parties is P, the number of parties.
 func Runs(ownParty int, competitors []int, parties int, n int64) bool {
 	p := int64(parties)
 	t, reversed := int(n%p), n/p%2 == 1

@@ -8,8 +8,8 @@ import (
 	"remshell/pin"
 )
 
-// A layout maps info keys about mapping, ranking and binding to their values. Each value has the syntax of
-// the option with the same name.
+// A layout contains the values of the info keys for mapping, ranking and binding. Each value has the syntax of the
+// option with the same name.
 type layout map[string]string
 
 // layoutKeys lists the info keys for the layout of ranks, in the order in which they are applied.

@@ -53,7 +53,8 @@ type Validator struct {
 	settings       []wire.Setting       // of features, which the helper got
 }
 
-// A lateness decides whether a message that is no longer allowed is only late, or a violation of the protocol.
+// A lateness contains what checkLate needs to decide whether a message that is no longer allowed is only late, or a
+// violation of the protocol.
 type lateness struct {
 	now       func() time.Time
 	tolerance time.Duration // how late a message may be if it crossed a message from mpiexec

@@ -20,7 +20,8 @@ const (
 	maxChangeRate   = 10
 )
 
-// checkPosition checks a position in the queue: a reply, or a report that the position has changed.
+// checkPosition checks a message with a position in the queue. The message is a reply, or a report that the position
+// has changed.
 func (v *Validator) checkPosition(m *wire.QueuePosition) (wire.Message, error) {
 	switch {
 	case v.requestsSent.expects(m):

@@ -34,9 +34,9 @@ func (o requestTable) expects(m wire.Message) bool {
 	return o[key] != nil
 }
 
-// takeReply removes the request to which m is the reply. It returns nil if mpiexec no longer waits for this reply. If
-// the key of m also belongs to requests whose replies mpiexec still waits for, m is taken as the reply to one of these.
-// A key with an ID is the exception: there, requests that were abandoned get their replies first.
+// takeReply removes the request to which m is the reply. It returns nil if mpiexec no longer waits for this reply.
+// Several requests may have the key of m, and mpiexec may have abandoned some of them. m then counts as the reply to
+// one that was not abandoned, unless the key contains an ID. With an ID, the abandoned ones come first.
 func (o requestTable) takeReply(m wire.Message) (wire.Message, error) {
 	key, _ := wire.KeyOfReply(m)
 	q := o[key]
