@@ -13,7 +13,7 @@ Usage:
 	d := deadline.New(ctx, limit, cause, stopped)
 	defer d.Stop()
 	d.Context()            ends with cause when the step has taken longer than limit
-	d.CountTaken(n)        the host has accepted n bytes
+	d.ExtendForBytes(n)    the host has accepted n bytes
 	d.BeginStep(limit)     the next step begins
 	resume := d.Pause()    the user types, or the connection waits for a permit
 */
@@ -107,9 +107,9 @@ func (d *Deadline) BeginStep(limit time.Duration) {
 	d.setTimer(limit)
 }
 
-// CountTaken extends the time limit, because the host has accepted n bytes. The remaining time never exceeds the limit
-// that was set for the step.
-func (d *Deadline) CountTaken(n int) {
+// ExtendForBytes extends the time limit, because the host has accepted n bytes. The remaining time never exceeds the
+// limit that was set for the step.
+func (d *Deadline) ExtendForBytes(n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.left = min(d.updateLeft()+TimeFor(n), d.limit)

@@ -18,18 +18,18 @@ var steps = []struct {
 	want time.Duration
 }{
 	{"nothing", func(*Deadline, func(time.Duration)) {}, 10 * time.Second},
-	{"bytes are taken", func(d *Deadline, _ func(time.Duration)) { wait(5); d.CountTaken(5 * MinRate) }, 15 * time.Second},
+	{"bytes are taken", func(d *Deadline, _ func(time.Duration)) { wait(5); d.ExtendForBytes(5 * MinRate) }, 15 * time.Second},
 	{"bytes are taken at the last moment, one by one", func(d *Deadline, _ func(time.Duration)) {
 		wait(9)
 		for range MinRate {
-			d.CountTaken(1)
+			d.ExtendForBytes(1)
 		}
 	}, 11 * time.Second},
-	{"more bytes are taken than there was time for", func(d *Deadline, _ func(time.Duration)) { wait(5); d.CountTaken(100 * MinRate) }, 15 * time.Second},
+	{"more bytes are taken than there was time for", func(d *Deadline, _ func(time.Duration)) { wait(5); d.ExtendForBytes(100 * MinRate) }, 15 * time.Second},
 	{"a longer step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.BeginStep(20 * time.Second) }, 25 * time.Second},
 	{"a shorter step follows", func(d *Deadline, _ func(time.Duration)) { wait(5); d.BeginStep(time.Second) }, 6 * time.Second},
 	{"bytes of the step before", func(d *Deadline, _ func(time.Duration)) {
-		d.CountTaken(100 * MinRate)
+		d.ExtendForBytes(100 * MinRate)
 		wait(5)
 		d.BeginStep(time.Second)
 	}, 6 * time.Second},
@@ -57,7 +57,7 @@ var steps = []struct {
 	{"bytes in a pause", func(d *Deadline, _ func(time.Duration)) {
 		resume := d.Pause()
 		wait(20)
-		d.CountTaken(MinRate)
+		d.ExtendForBytes(MinRate)
 		resume()
 	}, 30 * time.Second},
 	{"this process is stopped", func(_ *Deadline, stop func(time.Duration)) { wait(1); stop(60 * time.Second) }, 70 * time.Second},

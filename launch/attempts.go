@@ -144,7 +144,7 @@ func (l *attemptLoop) runAttempt(ctx context.Context, j *Job) (result job.Result
 	j.askBatchSystem()
 	next = l.attemptEnded(j, j.State)
 	if mayGoOn {
-		j.endConversations(next.Restarts)
+		j.keepOrReleaseNodes(next.Restarts)
 	}
 	return j.report(ctx, next.Restarts), next, nil
 }

@@ -128,10 +128,10 @@ func ForAllAttempts[T any](j *Job) *T {
 
 // Post makes the goroutine of Run call the function do after all events that were queued before. do returns events
 // for package supervise. Any goroutine may call Post. If the job ends first, do is never called.
-func (j *Job) Post(do func() []supervise.Event) { j.events.Put(posted(do)) }
+func (j *Job) Post(do func() []supervise.Event) { j.events.Put(postedFunc(do)) }
 
-// posted is the event that Post queues: a function that the goroutine of Run calls.
-type posted func() []supervise.Event
+// A postedFunc is the event that Post queues: a function that the goroutine of Run calls.
+type postedFunc func() []supervise.Event
 
 // callDue calls the functions of Hooks.Due, which do work at given times. It returns the earliest time at which one of
 // them must be called again. It returns the zero time if there is no such time.

@@ -19,9 +19,9 @@ Nodes pass from one attempt of a job to the next, with their connections, helper
 	                              '--> after restart.KeepTime: releaseKept
 */
 
-// endConversations ends the use of an attempt's helpers (an attempt is one run of all ranks). If continues is true,
+// keepOrReleaseNodes ends the use of an attempt's helpers (an attempt is one run of all ranks). If continues is true,
 // helpers on working nodes stay connected for the next attempt. All other helpers receive Bye, which makes them exit.
-func (j *Job) endConversations(continues bool) {
+func (j *Job) keepOrReleaseNodes(continues bool) {
 	cpus := make(map[*Node]int, len(j.Nodes)) // of the ranks of the command line
 	for i, n := range j.Groups[0].Nodes {
 		cpus[n] = j.Groups[0].Plan.Nodes[i].CPUs()

@@ -197,7 +197,7 @@ func (j *Job) startRanks(place *reserve.Reservation) {
 	state := supervise.NewState(j.Plan, j.policy(place.StartBy.Time()), time.Now())
 	j.State = &state
 	j.attachFeatures()
-	j.Streams.AddStdinReaders(j.stdinReaders())
+	j.Streams.SetStdinReaders(j.stdinReaders())
 	j.ReleaseGroup(j.AddGroup(string(j.Plan.Job), j.Plan, j.Request.Apps, j.Nodes[:len(j.Nodes):len(j.Nodes)]), place.Rendezvous)
 	j.Streams.FeedStdin(func(err error) { j.events.Put(supervise.Failure{Kind: supervise.StdinFailed, Text: err.Error()}) })
 }

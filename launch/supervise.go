@@ -227,7 +227,7 @@ func (j *Job) translate(event any) []supervise.Event {
 	switch e := event.(type) {
 	case node.NodeMessage:
 		return j.handleMessage(e)
-	case posted:
+	case postedFunc:
 		return e()
 	case node.Disconnected:
 		j.search.deliver(e)

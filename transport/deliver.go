@@ -248,7 +248,7 @@ func (d *delivery) sendProgram() error {
 		n, err = d.link.Write(chunk[:n])
 		left -= int64(n)
 		d.sent += int64(n)
-		d.limit.CountTaken(n)
+		d.limit.ExtendForBytes(n)
 		if err != nil {
 			d.writeErr = err
 			return nil

@@ -120,7 +120,7 @@ func (s *transfer) handleMissing(n *node.Node, m *MissingFiles) {
 // handleCredit handles a message in which a node allows mpiexec to send more bytes.
 func (s *transfer) handleCredit(n *node.Node, m *FileCredit) {
 	s.sender.addCredit(n, m.Bytes)
-	s.CountTaken(m.Bytes)
+	s.ExtendForBytes(m.Bytes)
 }
 
 // handleResult handles a StageResult, which is the last message of a node about staging.

@@ -22,7 +22,7 @@ func (v *Validator) StopWaitingFor(request wire.Message) { v.stopWaitingFor(requ
 func (v *Validator) NoteFenceResultSent(id fence.ID)     { v.noteFenceResultSent(id) }
 func (v *Validator) ForNextAttempt() *Validator          { return v.forNextAttempt() }
 func (v *Validator) TakePostponed() []wire.Message       { return v.takePostponed() }
-func (v *Validator) KeepForLater() bool                  { return v.mustStartTimer() }
+func (v *Validator) MustStartTimer() bool                { return v.mustStartTimer() }
 func (v *Validator) TakeDroppedLogs() int                { return v.takeDroppedLogs() }
 func (v *Validator) ShiftTimes(by time.Duration)         { v.shiftTimes(by) }
 func (v *Validator) GivenUpFenceCount() int              { return len(v.givenUpFences) }

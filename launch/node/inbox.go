@@ -9,15 +9,15 @@ import (
 // An Inbox is a queue of events that many goroutines fill and one goroutine empties. Put never blocks, so it
 // can be called by goroutines that read from connections.
 type Inbox struct {
-	mu     sync.Mutex // guards events
-	events []any
-	filled chan struct{}
-	spare  []any // the slice that Take returned last; Take's caller uses it until the next Take
+	mu       sync.Mutex // guards events
+	events   []any
+	filled   chan struct{}
+	reusable []any // the slice that Take returned last; Take's caller uses it until the next Take
 }
 
-// maxSpare is the largest capacity, in events, of a list that an Inbox keeps for reuse. The end of a large job causes
-// half a million events at once, and the memory of a list of that size should be freed.
-const maxSpare = 1 << 16
+// maxReusable is the largest capacity, in events, of a list that an Inbox keeps for reuse. The end of a large job
+// causes half a million events at once, and the memory of a list of that size should be freed.
+const maxReusable = 1 << 16
 
 // NewInbox returns an empty Inbox.
 func NewInbox() *Inbox { return &Inbox{filled: make(chan struct{}, 1)} }
@@ -59,12 +59,12 @@ func (b *Inbox) Take(ctx context.Context, deadline time.Time) []any {
 
 // takeAll returns the collected events. The slice that the previous call returned is reused for later events.
 func (b *Inbox) takeAll() []any {
-	if cap(b.spare) > maxSpare {
-		b.spare = nil
+	if cap(b.reusable) > maxReusable {
+		b.reusable = nil
 	}
-	clear(b.spare)
+	clear(b.reusable)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.events, b.spare = b.spare[:0], b.events
-	return b.spare
+	b.events, b.reusable = b.reusable[:0], b.events
+	return b.reusable
 }

@@ -10,7 +10,7 @@ import (
 func TestAnInboxGivesEachEventOnce(t *testing.T) {
 	b := NewInbox()
 	next := 0
-	for round, n := range []int{1, 3, 2, maxSpare + 1, 1, 5, 1} {
+	for round, n := range []int{1, 3, 2, maxReusable + 1, 1, 5, 1} {
 		for range n {
 			b.Put(next)
 			next++
@@ -33,7 +33,7 @@ func TestAnInboxGivesEachEventOnce(t *testing.T) {
 		}
 	}
 	b.Take(t.Context(), time.Time{})
-	if cap(b.spare) > maxSpare || cap(b.events) > maxSpare {
-		t.Errorf("lists for %d and %d events were kept", cap(b.spare), cap(b.events))
+	if cap(b.reusable) > maxReusable || cap(b.events) > maxReusable {
+		t.Errorf("lists for %d and %d events were kept", cap(b.reusable), cap(b.events))
 	}
 }

@@ -43,7 +43,7 @@ func (l Listener) Listen(n *Node) {
 			l.disconnect(n, crash)
 		}
 	}()
-	if err := n.waitForTurn(); err != nil {
+	if err := n.waitForPredecessor(); err != nil {
 		l.disconnect(n, err)
 		return
 	}

@@ -56,8 +56,8 @@ func (n *Node) endReading(cause error) {
 	}
 }
 
-// waitForTurn waits until all messages for the previous attempt's Node have been read.
-func (n *Node) waitForTurn() error {
+// waitForPredecessor waits until all messages for the previous attempt's Node have been read.
+func (n *Node) waitForPredecessor() error {
 	if n.ready == nil {
 		return nil
 	}

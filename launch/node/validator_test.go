@@ -394,7 +394,7 @@ func TestRateLimits(t *testing.T) {
 			t.Errorf("%d ahead: %s", 5-ahead, got)
 		}
 	}
-	if !g.KeepForLater() || g.KeepForLater() {
+	if !g.MustStartTimer() || g.MustStartTimer() {
 		t.Error("there is not exactly one timer")
 	}
 	if kept := g.TakePostponed(); len(kept) != 1 || kept[0].(*wire.QueuePosition).Ahead != 1 {

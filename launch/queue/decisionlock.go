@@ -130,7 +130,7 @@ func (q *Queue) countElsewhere(ctx context.Context) error {
 			return err
 		}
 		for _, t := range tickets {
-			if t.Job != q.req.Job && (!q.position.hasTicket || q.position.elders[t.Job]) {
+			if t.Job != q.req.Job && (!q.position.hasTicket || q.position.earlierRequests[t.Job]) {
 				q.ahead++
 			}
 		}
@@ -197,20 +197,20 @@ func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 // enqueueLast puts the request at the end of the queue. All requests that wait now, at any queue host, come
 // before it. failed is the error of the request's last attempt to start.
 func (q *Queue) enqueueLast(ctx context.Context, failed *plan.Error) error {
-	q.position.elders, q.position.moved = make(map[job.ID]bool), nil
+	q.position.earlierRequests, q.position.moved = make(map[job.ID]bool), nil
 	for _, other := range q.otherHosts {
-		elders, err := q.ticketsOf(ctx, other)
+		tickets, err := q.ticketsOf(ctx, other)
 		if err != nil {
 			return err
 		}
-		for _, elder := range elders {
-			q.position.elders[elder.Job] = true
+		for _, t := range tickets {
+			q.position.earlierRequests[t.Job] = true
 		}
 	}
 	if err := q.enqueue(ctx, failed); err != nil {
 		return err
 	}
-	return q.noteElders(ctx)
+	return q.noteEarlierRequests(ctx)
 }
 
 // enqueue creates a ticket on the queue host, which gives the request its place in the queue. failed says why it waits.

@@ -13,21 +13,21 @@ import (
 /*
 A hostMove moves a waiting request to another queue host after its own was lost (survive.md SV-39). All
 requests that waited there enqueue at the new host at about the same time, in any order. So the new ticket
-numbers do not tell which request is ahead. But each request knows its elders: the requests that were
-ahead when it began to wait. Only elders come before it, at whichever queue host they are now (rule SV-37).
+numbers do not tell which request is ahead. But each request knows the earlier requests: those that were
+ahead when it began to wait. Only these come before it, at whichever queue host they are now (rule SV-37).
 
-	wait 50 ms for each request ahead --> enqueue at the next host --> each second, count the elders there
-	                                                                   and those that have not arrived
+	wait 50 ms for each request ahead --> enqueue at the next host --> each second, count the earlier requests
+	                                                                   there, and those that have not arrived
 	                                                                     '--> none: it is the head
 
-The number of elders that have not arrived is the number of requests that were ahead when the host was lost, minus the
-elders seen since then. The request waits for them for at most maxMoveWait.
+The number of earlier requests that have not arrived is the number of requests that were ahead when the host was lost,
+minus those seen since then. The request waits for them for at most maxMoveWait.
 */
 type hostMove struct {
-	eldersAhead int             // number of elders that were ahead when the host was lost
-	eldersSeen  map[job.ID]bool // elders that were seen at the new host
-	until       time.Time       // end of the wait for the others
-	next        time.Time       // when to count again
+	earlierAhead int             // number of earlier requests that were ahead when the host was lost
+	earlierSeen  map[job.ID]bool // earlier requests that were seen at the new host
+	until        time.Time       // end of the wait for the others
+	next         time.Time       // when to count again
 }
 
 // These times apply when a request moves to another queue host (hostMove).
@@ -41,7 +41,7 @@ const (
 // request moves to the next queue host that replies. Otherwise it goes to the end of the queue.
 func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 	p := &q.position
-	hadTicket := p.elders != nil
+	hadTicket := p.earlierRequests != nil
 	p.hasTicket, p.changed = false, true
 	if old := q.host; old.Lost() != nil {
 		why := usererr.Reason(old.Lost())
@@ -64,8 +64,8 @@ func (q *Queue) rejoin(ctx context.Context, failed *plan.Error) error {
 // of it at the old host. text is printed with the new position.
 func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) error {
 	p := &q.position
-	m := &hostMove{eldersAhead: p.ahead, eldersSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}
-	if err := q.waitAndReceive(ctx, time.Duration(m.eldersAhead)*moveStep); err != nil {
+	m := &hostMove{earlierAhead: p.ahead, earlierSeen: make(map[job.ID]bool), until: time.Now().Add(maxMoveWait)}
+	if err := q.waitAndReceive(ctx, time.Duration(m.earlierAhead)*moveStep); err != nil {
 		return err
 	}
 	p.moved = m
@@ -75,7 +75,7 @@ func (q *Queue) moveTo(ctx context.Context, failed *plan.Error, text string) err
 		}
 	}
 	if q.host.Lost() != nil { // lost again: WaitForChance handles that
-		p.ahead = m.eldersAhead
+		p.ahead = m.earlierAhead
 		return context.Cause(ctx)
 	}
 	if err := q.recount(ctx); err != nil {
@@ -97,23 +97,23 @@ func (q *Queue) recount(ctx context.Context) error {
 	p.moved.next, p.total = now.Add(recountEvery), len(tickets)
 	p.ahead, p.head = 0, job.Ticket{}
 	for _, t := range tickets {
-		if !p.elders[t.Job] || t.Job == q.req.Job {
+		if !p.earlierRequests[t.Job] || t.Job == q.req.Job {
 			continue
 		}
 		if p.ahead++; p.head.Job == "" {
 			p.head = t
 		}
-		p.moved.eldersSeen[t.Job] = true
+		p.moved.earlierSeen[t.Job] = true
 	}
 	if now.Before(p.moved.until) {
-		p.ahead += max(0, p.moved.eldersAhead-len(p.moved.eldersSeen))
+		p.ahead += max(0, p.moved.earlierAhead-len(p.moved.earlierSeen))
 	}
 	return nil
 }
 
-// noteElders records the elders of this request: the requests that have been waiting longer. These are the
+// noteEarlierRequests records the requests that have been waiting longer than this one. These are the
 // requests that come before it in the queue of its own queue host.
-func (q *Queue) noteElders(ctx context.Context) error {
+func (q *Queue) noteEarlierRequests(ctx context.Context) error {
 	tickets, err := q.ticketsOf(ctx, q.host)
 	var own int64
 	for _, t := range tickets {
@@ -123,7 +123,7 @@ func (q *Queue) noteElders(ctx context.Context) error {
 	}
 	for _, t := range tickets {
 		if t.Number < own {
-			q.position.elders[t.Job] = true
+			q.position.earlierRequests[t.Job] = true
 		}
 	}
 	return err

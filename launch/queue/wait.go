@@ -36,8 +36,8 @@ type position struct {
 	began        time.Time // when the request began to wait; zero if it has not
 	lastReport   string    // last line about the position that was printed
 
-	elders map[job.ID]bool // requests that were ahead when this one was enqueued, at any queue host; nil if it was not
-	moved  *hostMove       // the move from a lost queue host; nil if there was none
+	earlierRequests map[job.ID]bool // requests that were ahead when this one was enqueued, at any queue host; nil if it was not
+	moved           *hostMove       // the move from a lost queue host; nil if there was none
 
 	head         job.Ticket   // first ticket of the queue
 	headObserver headObserver // observes head

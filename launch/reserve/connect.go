@@ -159,7 +159,7 @@ func (r *reservation) addConnected(def job.NodeDef, n *node.Node) *host {
 // because nodes are missing, the error names these candidates instead.
 func (r *reservation) reportSkipped() {
 	for _, failure := range foldFailures(r.connectFailures()) {
-		if errors.Is(failure, errNotThatMachine) {
+		if errors.Is(failure, errFalseMachineID) {
 			continue // mergeIfSame has reported it, with the other host's name
 		}
 		text := failure.Error()

@@ -87,15 +87,15 @@ func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.N
 	return f.Prepare(&Preparation{Request: r.req, Env: r.env, Nodes: nodes, r: r, ctx: ctx, timed: timed, handlers: make(map[byte]func(*node.Node, wire.Message))})
 }
 
-// A posted is an event with a function that Preparation.Wait calls when it takes the event out of the inbox.
-type posted struct {
+// A postedFunc is an event with a function that Preparation.Wait calls when it takes the event out of the inbox.
+type postedFunc struct {
 	to *Preparation
 	do func()
 }
 
 // Post makes Wait call a function. Any goroutine may call Post. If the Preparation ends first, the function is not
 // called.
-func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(posted{p, do}) }
+func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(postedFunc{p, do}) }
 
 // Wait handles events until done returns true. It returns an error if Fail was called, if the time limit has
 // passed (ErrTooSlow), or if the start was cancelled (the context's cause). It calls handleLost when a node of the
@@ -108,7 +108,7 @@ func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error))
 		}
 		for _, event := range events {
 			switch e := event.(type) {
-			case posted:
+			case postedFunc:
 				if e.to == p {
 					e.do()
 				}
@@ -145,11 +145,11 @@ func (p *Preparation) RestartLimit() {
 	}
 }
 
-// CountTaken extends the time limit by the time that a node may take to receive the given number of bytes. It
+// ExtendForBytes extends the time limit by the time that a node may take to receive the given number of bytes. It
 // does nothing if the user has set --start-timeout.
-func (p *Preparation) CountTaken(bytes int) {
+func (p *Preparation) ExtendForBytes(bytes int) {
 	if p.Request.TimeLimits.Start == 0 {
-		p.r.limit.CountTaken(bytes)
+		p.r.limit.ExtendForBytes(bytes)
 	}
 }
 

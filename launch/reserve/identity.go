@@ -50,7 +50,7 @@ func (r *reservation) checkIdentities(ctx context.Context) error {
 			}
 		}
 	}
-	r.keepHosts(func(n *host) bool { return n.lost != errNotThatMachine })
+	r.keepHosts(func(n *host) bool { return n.lost != errFalseMachineID })
 	switch {
 	case len(lines) == 0:
 		return nil
@@ -129,8 +129,8 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 			continue
 		}
 		unused = append(unused, n.Name())
-		n.lost = errNotThatMachine
-		r.errs[n.Name()] = errNotThatMachine
+		n.lost = errFalseMachineID
+		r.errs[n.Name()] = errFalseMachineID
 		go n.Close()
 	}
 	if len(unused) == 0 {
@@ -142,6 +142,6 @@ func (r *reservation) mergeIfSame(x, y *host, xFound, yFound bool) string {
 	return line + strings.Join(unused, " and ") + " are not used"
 }
 
-// errNotThatMachine is the reason for dropping a candidate that falsely reports the identity of another
+// errFalseMachineID is the reason for dropping a candidate that falsely reports the identity of another
 // machine. mergeIfSame has already reported this to the user.
-var errNotThatMachine = errors.New("the host is not used, because it reports the machine ID of another host")
+var errFalseMachineID = errors.New("the host is not used, because it reports the machine ID of another host")

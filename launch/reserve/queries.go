@@ -35,7 +35,7 @@ func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Sna
 		snap = r.snap
 		r.reportSkipped()
 		if err == nil {
-			refused, err = r.rehearse(ctx, decide(snap))
+			refused, err = r.checkPaths(ctx, decide(snap))
 		}
 		return err
 	})
@@ -45,9 +45,9 @@ func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Sna
 	return refused, err
 }
 
-// rehearse asks the hosts of a plan whether they have the directories and programs that its ranks need. If some hosts
+// checkPaths asks the hosts of a plan whether they have the directories and programs that its ranks need. If some hosts
 // lack them, refused is a *HostsError. If hosts could not be asked, err says why.
-func (r *reservation) rehearse(ctx context.Context, p job.Plan) (refused, err error) {
+func (r *reservation) checkPaths(ctx context.Context, p job.Plan) (refused, err error) {
 	var failed []job.Failure
 	for app := range r.req.Apps {
 		var nodes []*host

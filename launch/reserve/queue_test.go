@@ -35,7 +35,7 @@ func ticketOn(hosts string) func(c *wire.Conn, node string, m wire.Message) bool
 		case *wire.LockDecision:
 			c.Send(&wire.DecisionLocked{Ahead: 1})
 		case *wire.ListLedger:
-			c.Send(&wire.LedgerListed{Tickets: []job.Ticket{{Number: 1, Job: "elder", UID: 7}}})
+			c.Send(&wire.LedgerListed{Tickets: []job.Ticket{{Number: 1, Job: "earlier", UID: 7}}})
 		default:
 			return false
 		}

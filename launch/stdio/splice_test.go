@@ -62,7 +62,7 @@ func TestPipeIsSpliced(t *testing.T) {
 	for i, p := range ranks {
 		readers = append(readers, StdinReader{Rank: i, To: p.send, InProcess: true})
 	}
-	s.AddStdinReaders(readers)
+	s.SetStdinReaders(readers)
 	s.FeedStdin(func(err error) { t.Error(err) })
 	whole := bytes.Repeat([]byte("0123456789abcdef\n"), 3*widenFrom/17)
 	go func() {

@@ -195,9 +195,9 @@ func (s *Streams) RankEnded(rank int) {
 	s.err.enqueueEnd(rank)
 }
 
-// AddStdinReaders sets the ranks that receive mpiexec's standard input. It must be called before any of them
+// SetStdinReaders sets the ranks that receive mpiexec's standard input. It must be called before any of them
 // runs.
-func (s *Streams) AddStdinReaders(readers []StdinReader) { s.feed.setReaders(readers) }
+func (s *Streams) SetStdinReaders(readers []StdinReader) { s.feed.setReaders(readers) }
 
 // FeedStdin starts to read mpiexec's standard input. It must be called after the ranks have been started. If the input
 // fails before its end while a rank still reads, the function failed is called.

@@ -80,7 +80,7 @@ func TestInputIsReadAsFastAsTheSlowest(t *testing.T) {
 		in := bytes.NewReader(make([]byte, 3*wire.Window))
 		s, _ := open(t, job.Streams{}, in, Observers{})
 		var a, b taker
-		s.AddStdinReaders([]StdinReader{{Rank: 0, To: a.send}, {Rank: 1, Node: 1, To: b.send}})
+		s.SetStdinReaders([]StdinReader{{Rank: 0, To: a.send}, {Rank: 1, Node: 1, To: b.send}})
 		s.FeedStdin(func(err error) { t.Error(err) })
 		for _, step := range []struct {
 			what string
@@ -138,7 +138,7 @@ func TestInputThatCannotBeRead(t *testing.T) {
 			s, _ := open(t, job.Streams{}, r, Observers{})
 			var a taker
 			var failed error
-			s.AddStdinReaders([]StdinReader{{Rank: 0, To: a.send}})
+			s.SetStdinReaders([]StdinReader{{Rank: 0, To: a.send}})
 			s.FeedStdin(func(err error) { failed = err })
 			synctest.Wait()
 			if !wanted {
@@ -268,7 +268,7 @@ func TestInputThatNoRankReadIsGivenBack(t *testing.T) {
 				}
 				return nil
 			}
-			s.AddStdinReaders([]StdinReader{{Rank: 0, To: send}, {Rank: 1, To: send}})
+			s.SetStdinReaders([]StdinReader{{Rank: 0, To: send}, {Rank: 1, To: send}})
 			s.FeedStdin(func(err error) { t.Error(err) })
 			<-ended
 			if test.nobodyElses {

@@ -44,7 +44,7 @@ func (s *State) endWithCause(c Cause, now time.Time) []Action {
 // setCause makes c the cause of the job's end, if there is none yet.
 func (s *State) setCause(c Cause, now time.Time) {
 	if s.Cause != nil {
-		if s.laterEnd == nil && slices.Contains(fromOutside, c.Kind) {
+		if s.laterEnd == nil && slices.Contains(externalCauses, c.Kind) {
 			s.laterEnd = &c
 		}
 		return
@@ -52,9 +52,9 @@ func (s *State) setCause(c Cause, now time.Time) {
 	s.Cause, s.causeAt = &c, now
 }
 
-// fromOutside are the causes after which no other attempt (run of all ranks) follows, even if the job was
+// externalCauses are the causes after which no other attempt (run of all ranks) follows, even if the job was
 // already ending for another reason.
-var fromOutside = []Kind{BySignal, BatchEndsJob, EndedByRequest}
+var externalCauses = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
 // WasToldToEnd reports whether a user or the batch system told the job to end when it was already ending. In that
 // case no further attempt may follow. If the job was ending for a move, WasToldToEnd makes the later request the

@@ -28,13 +28,13 @@ type timer struct {
 func (s *State) timers() [8]timer {
 	p, d := &s.pending, &s.deadlines
 	return [...]timer{
-		{p.suspected.due, (*State).suspectedCounts},
-		{p.checkpointed.due, (*State).checkpointedCounts},
+		{p.suspected.due, (*State).endWithSuspected},
+		{p.checkpointed.due, (*State).endWithCheckpointed},
 		{d.start, (*State).handleStartTimeout},
 		{d.warn, (*State).warnRanks},
 		{d.run, (*State).handleTimeout},
 		{d.stacks, (*State).stacksTaken},
-		{p.notFinalized.due, (*State).notFinalizedCounts},
+		{p.notFinalized.due, (*State).endWithNotFinalized},
 		{d.giveUp, (*State).giveUpNodes},
 	}
 }

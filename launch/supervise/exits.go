@@ -26,13 +26,13 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 		}
 		switch {
 		case s.Cause != nil && exit.Rank == s.Cause.Rank:
-		case s.failedWithCause(exit, now):
+		case s.recordFailedWith(exit, now):
 		default:
 			s.endedByUs = append(s.endedByUs, exit)
 		}
 		return s.checkFinished(now)
 	}
-	if s.noteCheckpointed(exit, now) {
+	if s.recordCheckpointed(exit, now) {
 		return s.checkFinished(now)
 	}
 	if status := exit.Status(); status != 0 && s.Phase == Running {
@@ -43,14 +43,15 @@ func (s *State) handleExit(exit *job.Exit, now time.Time) []Action {
 		return []Action{s.reportContinues(s.RankOnNode(exit.Rank) + " ended without calling MPI_Finalize")}
 	}
 	if early && !s.policy.EndPolicy.KeepAll {
-		s.pending.leftEarly(s.causeOf(Failure{Kind: NotFinalized, Rank: exit.Rank}), exit.Rank, now)
+		s.pending.suspectNotFinalized(s.causeOf(Failure{Kind: NotFinalized, Rank: exit.Rank}), exit.Rank, now)
 	}
 	return s.checkFinished(now)
 }
 
-// noteCheckpointed reports whether a rank has exited because it has written a requested checkpoint and wants to be
-// restarted. If so, the other ranks have until checkpointUntil to do the same (rule SV-14).
-func (s *State) noteCheckpointed(exit *job.Exit, now time.Time) bool {
+// recordCheckpointed records a rank that has exited because it has written a requested checkpoint and wants to be
+// restarted. The other ranks have until checkpointUntil to do the same (rule SV-14). It returns false if the rank
+// has exited for another reason.
+func (s *State) recordCheckpointed(exit *job.Exit, now time.Time) bool {
 	if s.Phase != Running || exit.Signal != 0 || exit.Code != job.ExitCheckpointed || now.After(s.pending.checkpointUntil) {
 		return false
 	}
@@ -65,9 +66,9 @@ func failedByItself(exit *job.Exit) bool {
 	return !exit.ToldToEnd && exit.Status() != 0 && (exit.Signal != 0 || exit.PMI != job.PMIAborted)
 }
 
-// failedWithCause reports whether a rank has failed by itself within sameFailureTime of the cause, and
-// records such a rank (rule REP-2).
-func (s *State) failedWithCause(exit *job.Exit, now time.Time) bool {
+// recordFailedWith records a rank that has failed by itself within sameFailureTime of the cause (rule REP-2). It
+// returns false if the rank has ended in another way.
+func (s *State) recordFailedWith(exit *job.Exit, now time.Time) bool {
 	if s.Cause == nil || s.Cause.Rank < 0 || exit.ToldToEnd || exit.Status() == 0 || now.Sub(s.causeAt) > sameFailureTime {
 		return false
 	}
@@ -87,7 +88,7 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 		return s.endWithCause(c, now)
 	}
 	if s.Cause != nil {
-		s.failedWithCause(exit, now)
+		s.recordFailedWith(exit, now)
 	}
 	s.setCause(c, now)
 	var actions []Action

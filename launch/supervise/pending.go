@@ -27,9 +27,9 @@ func (s *suspicion) set(c Cause, due time.Time) {
 	}
 }
 
-// leftEarly records that a rank has exited with 0 without calling MPI_Finalize. It drops the suspicion about the
-// end of the rank's PMI connection, which the exit explains.
-func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
+// suspectNotFinalized records that a rank has exited with 0 without calling MPI_Finalize. It drops the suspicion about
+// the end of the rank's PMI connection, which the exit explains.
+func (p *pending) suspectNotFinalized(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}
 	}
@@ -40,21 +40,21 @@ func (p *pending) leftEarly(c Cause, rank int, now time.Time) {
 // explains all later ends of ranks.
 func (p *pending) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
 
-func (s *State) suspectedCounts(now time.Time) []Action {
-	return s.pendingCounts(s.pending.suspected, now)
+func (s *State) endWithSuspected(now time.Time) []Action {
+	return s.endWithSuspicion(s.pending.suspected, now)
 }
 
-func (s *State) notFinalizedCounts(now time.Time) []Action {
-	return s.pendingCounts(s.pending.notFinalized, now)
+func (s *State) endWithNotFinalized(now time.Time) []Action {
+	return s.endWithSuspicion(s.pending.notFinalized, now)
 }
 
-func (s *State) checkpointedCounts(now time.Time) []Action {
-	return s.pendingCounts(s.pending.checkpointed, now)
+func (s *State) endWithCheckpointed(now time.Time) []Action {
+	return s.endWithSuspicion(s.pending.checkpointed, now)
 }
 
-// pendingCounts ends the job, because a suspicion is due. The suspicion becomes the cause. But if a rank has exited
+// endWithSuspicion ends the job, because a suspicion is due. The suspicion becomes the cause. But if a rank has exited
 // after writing a checkpoint, that exit becomes the cause instead.
-func (s *State) pendingCounts(due suspicion, now time.Time) []Action {
+func (s *State) endWithSuspicion(due suspicion, now time.Time) []Action {
 	if s.pending.checkpointed.cause != nil {
 		due = s.pending.checkpointed
 	}
