@@ -27,7 +27,7 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	case text == "":
 		return a, newUnreadError("neither COBALT_NODEFILE nor COBALT_PARTNAME is set")
 	case source == "COBALT_NODEFILE":
-		missing, wrong := w.lines(source, text, func(number int, words []string) error {
+		missing, wrong := w.readLines(source, text, func(number int, words []string) error {
 			for _, word := range words {
 				if err := l.add(Host{Name: word, Tasks: 1, Line: number}); err != nil {
 					return err
@@ -37,7 +37,7 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 		})
 		err = linesError(missing, wrong)
 	default:
-		if err = l.part(text); err != nil {
+		if err = l.addPart(text); err != nil {
 			err = listError(source, err)
 		}
 	}
@@ -51,11 +51,11 @@ func cobaltHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, err
 }
 
-// part adds the hosts of a Cobalt partition. text contains host names separated by colons, or the node numbers of a
+// addPart adds the hosts of a Cobalt partition. text contains host names separated by colons, or the node numbers of a
 // Cray, such as "1-3,7".
-func (l *list) part(text string) error {
+func (l *list) addPart(text string) error {
 	if strings.Trim(text, "0123456789,-") != "" {
-		return l.words(strings.Split(text, ":"))
+		return l.addTasks(strings.Split(text, ":"))
 	}
 	numbers, err := ranges(text, maxHosts)
 	if err != nil {

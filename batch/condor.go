@@ -44,7 +44,7 @@ func condorHosts(w Inputs, _ Options) (Allocation, error) {
 	case w.set("MACHINE_FILE"):
 		a := Allocation{Source: "MACHINE_FILE"}
 		var l list
-		missing, wrong := w.lines(a.Source, w.value(a.Source), l.countLine(false))
+		missing, wrong := w.readLines(a.Source, w.value(a.Source), l.countLineParser(false))
 		a.Hosts = l.all()
 		return a, linesError(missing, wrong)
 	case !w.set("_CONDOR_SCRATCH_DIR"):
@@ -98,7 +98,7 @@ func condorRequest(w Inputs) int {
 func (w Inputs) ad(variable, name string, attributes ...string) (numbers map[string]int, err error) {
 	numbers = make(map[string]int)
 	file := cmp.Or(w.value(variable), w.value("_CONDOR_SCRATCH_DIR")+"/"+name)
-	missing, wrong := w.lines(variable, file, func(_ int, words []string) error {
+	missing, wrong := w.readLines(variable, file, func(_ int, words []string) error {
 		attribute := strings.ToLower(words[0])
 		if len(words) == 3 && words[1] == "=" && slices.Contains(attributes, attribute) {
 			if n, ok := number(words[2]); ok {
@@ -126,7 +126,7 @@ func condorContact(w Inputs, nodes int) (Allocation, error) {
 	folder := w.value("_CONDOR_SCRATCH_DIR")
 	a := Allocation{Source: "contact"}
 	var all []contact
-	missing, wrong := w.lines(a.Source, folder+"/contact", func(line int, words []string) error {
+	missing, wrong := w.readLines(a.Source, folder+"/contact", func(line int, words []string) error {
 		c, err := contactOf(words)
 		c.line = line
 		switch {

@@ -30,7 +30,7 @@ func ofFile(w Inputs, options Options) (Allocation, error) {
 		return a, noGroups("--rm-file")
 	}
 	var l list
-	missing, wrong := w.lines("--rm-file", options.File, l.form(options.Form))
+	missing, wrong := w.readLines("--rm-file", options.File, l.lineParser(options.Form))
 	if missing != nil {
 		return a, &usererr.Error{Text: missing.Error()}
 	}

@@ -163,7 +163,7 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, form string) {
 		var l list
 		w := Inputs{Open: func(string) (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }}
-		if missing, wrong := w.lines("--rm-file", "f", l.form(form)); missing == nil && wrong == nil && len(l.hosts) == 0 {
+		if missing, wrong := w.readLines("--rm-file", "f", l.lineParser(form)); missing == nil && wrong == nil && len(l.hosts) == 0 {
 			t.Fatal("no hosts, and nothing is wrong")
 		}
 		name, of := Form("f:" + form)

@@ -70,7 +70,7 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 		}
 		return Allocation{Source: "NSLOTS", Hosts: []Host{{Name: "localhost", Tasks: n}}}, nil
 	}
-	l, err := w.file("PE_HOSTFILE", FormPE)
+	l, err := w.readFile("PE_HOSTFILE", FormPE)
 	a := Allocation{Source: "PE_HOSTFILE", Hosts: l.all()}
 	if err != nil {
 		return a, err
@@ -79,13 +79,13 @@ func sgeHosts(w Inputs, _ Options) (Allocation, error) {
 	return a, nil
 }
 
-// peLine parses a line of PE_HOSTFILE: a host, its slots, a queue, and CPUs. A CPU is a pair of socket and core
+// parsePELine parses a line of PE_HOSTFILE: a host, its slots, a queue, and CPUs. A CPU is a pair of socket and core
 // numbers, counted from 0.
-func (l *list) peLine(line int, words []string) error {
+func (l *list) parsePELine(line int, words []string) error {
 	if len(words) > 4 {
 		return fmt.Errorf("unexpected %s after the list of CPUs", quoted(words[4]))
 	}
-	if err := l.countLine(true)(line, words[:min(2, len(words))]); err != nil {
+	if err := l.countLineParser(true)(line, words[:min(2, len(words))]); err != nil {
 		return err
 	}
 	at := l.at[key(words[0])]

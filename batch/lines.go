@@ -46,8 +46,8 @@ func (p *pieces) add(i int, piece string) {
 	(*p)[i] = append((*p)[i], piece)
 }
 
-// behind returns the list of host i: its first piece, then the pieces that were collected later, separated by commas.
-func (p pieces) behind(first string, i int) string {
+// appendTo returns the list of host i: its first piece, then the pieces that were collected later, separated by commas.
+func (p pieces) appendTo(first string, i int) string {
 	if len(p[i]) == 0 {
 		return first
 	}
@@ -62,7 +62,7 @@ func (p pieces) behind(first string, i int) string {
 func (l *list) all() []Host {
 	for i := range l.hosts {
 		h := &l.hosts[i]
-		h.List, h.GPUs = l.lists.behind(h.List, i), l.gpus.behind(h.GPUs, i)
+		h.List, h.GPUs = l.lists.appendTo(h.List, i), l.gpus.appendTo(h.GPUs, i)
 	}
 	l.lists, l.gpus = nil, nil
 	return l.hosts
@@ -95,8 +95,8 @@ func (l *list) add(h Host) error {
 	return nil
 }
 
-// words adds one task for each host name in words.
-func (l *list) words(words []string) error {
+// addTasks adds one task for each host name in words.
+func (l *list) addTasks(words []string) error {
 	for _, word := range words {
 		if err := l.add(Host{Name: word, Tasks: 1}); err != nil {
 			return err
@@ -108,13 +108,13 @@ func (l *list) words(words []string) error {
 // errEmpty is returned for a file that names no hosts.
 var errEmpty = errors.New("is empty")
 
-// lines reads a file and calls handle with the words of each line that is not empty. Lines end in LF or CRLF.
+// readLines reads a file and calls handle with the words of each line that is not empty. Lines end in LF or CRLF.
 // readErr is not nil if the file cannot be read, is too large or is empty. parseErr is the first error that handle
 // has returned, with the number of the line.
-func (w Inputs) lines(source, name string, handle func(number int, words []string) error) (readErr, parseErr error) {
+func (w Inputs) readLines(source, name string, handle func(number int, words []string) error) (readErr, parseErr error) {
 	file, err := w.Open(name)
 	if err != nil {
-		return fmt.Errorf("%s: %w", source, opening(name, err)), nil
+		return fmt.Errorf("%s: %w", source, openError(name, err)), nil
 	}
 	defer file.Close()
 	text := bufio.NewScanner(io.LimitReader(file, maxFile+1))
@@ -137,23 +137,23 @@ func (w Inputs) lines(source, name string, handle func(number int, words []strin
 	case bytes > maxFile:
 		return fmt.Errorf("%s: %s is larger than %d MB", source, name, maxFile>>20), nil
 	case text.Err() != nil:
-		return fmt.Errorf("%s: %w", source, opening(name, text.Err())), nil
+		return fmt.Errorf("%s: %w", source, openError(name, text.Err())), nil
 	case empty:
 		return fmt.Errorf("%s: %s %w", source, name, errEmpty), nil
 	}
 	return nil, nil
 }
 
-// file reads a host list from the file that the environment variable names.
-func (w Inputs) file(variable, form string) (l list, err error) {
+// readFile reads a host list from the file that the environment variable names.
+func (w Inputs) readFile(variable, form string) (l list, err error) {
 	if !w.set(variable) {
 		return l, newUnreadError(variable + " is not set")
 	}
-	missing, wrong := w.lines(variable, w.value(variable), l.form(form))
+	missing, wrong := w.readLines(variable, w.value(variable), l.lineParser(form))
 	return l, linesError(missing, wrong)
 }
 
-// linesError converts the two errors of Inputs.lines to a single error. If readErr is not nil, it returns readErr
+// linesError converts the two errors of Inputs.readLines to a single error. If readErr is not nil, it returns readErr
 // as an unreadError. Otherwise it returns parseErr, which may be nil.
 func linesError(readErr, parseErr error) error {
 	if readErr != nil {
@@ -162,8 +162,8 @@ func linesError(readErr, parseErr error) error {
 	return parseErr
 }
 
-// opening converts an error from opening a file to an error of the form "open NAME: why".
-func opening(name string, err error) error {
+// openError converts an error from opening a file to an error of the form "open NAME: why".
+func openError(name string, err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Errorf("%s %s: %w", path.Op, name, path.Err)
@@ -171,29 +171,29 @@ func opening(name string, err error) error {
 	return fmt.Errorf("open %s: %w", name, err)
 }
 
-// form returns the function that parses a line of a host file. The argument form names the format of the file, such
-// as "pe".
-func (l *list) form(form string) func(number int, words []string) error {
+// lineParser returns the function that parses a line of a host file. The argument form names the format of the file,
+// such as "pe".
+func (l *list) lineParser(form string) func(number int, words []string) error {
 	switch form {
 	case FormCounts:
-		return l.countLine(true)
+		return l.countLineParser(true)
 	case FormPE:
-		return l.peLine
+		return l.parsePELine
 	}
-	return l.plain
+	return l.parseNameLine
 }
 
-// plain parses a line that contains only a host name.
-func (l *list) plain(number int, words []string) error {
+// parseNameLine parses a line that contains only a host name.
+func (l *list) parseNameLine(number int, words []string) error {
 	if len(words) > 1 {
 		return fmt.Errorf("unexpected %s after the host name", quoted(words[1]))
 	}
 	return l.add(Host{Name: words[0], Tasks: 1, Line: number})
 }
 
-// countLine returns a function that parses a line with a host and its number of tasks. If required is false and the
-// number is missing, the host gets 1 task.
-func (l *list) countLine(required bool) func(number int, words []string) error {
+// countLineParser returns a function that parses a line with a host and its number of tasks. If required is false and
+// the number is missing, the host gets 1 task.
+func (l *list) countLineParser(required bool) func(number int, words []string) error {
 	return func(number int, words []string) error {
 		switch {
 		case len(words) > 2:
@@ -201,7 +201,7 @@ func (l *list) countLine(required bool) func(number int, words []string) error {
 		case len(words) == 1 && required:
 			return fmt.Errorf("the slot count of %s is missing", quoted(words[0]))
 		case len(words) == 1:
-			return l.plain(number, words)
+			return l.parseNameLine(number, words)
 		}
 		n, err := slotCount(words[1])
 		if err == nil && n == 0 {

@@ -24,9 +24,9 @@ func loadLevelerHosts(w Inputs, _ Options) (Allocation, error) {
 	case text == "":
 		return a, newUnreadError("neither LOADL_HOSTFILE nor LOADL_PROCESSOR_LIST is set")
 	case source == "LOADL_HOSTFILE":
-		l, err = w.file(source, FormNodes)
+		l, err = w.readFile(source, FormNodes)
 	default:
-		if err = l.words(strings.Fields(text)); err != nil {
+		if err = l.addTasks(strings.Fields(text)); err != nil {
 			err = listError(source, err)
 		}
 	}

@@ -49,7 +49,7 @@ var lsf = System{
 
 func lsfHosts(w Inputs, options Options) (Allocation, error) {
 	var l list
-	source, err := l.lsf(w)
+	source, err := l.readLSF(w)
 	a := Allocation{Source: source, Hosts: l.all()}
 	if err != nil {
 		return a, err
@@ -61,16 +61,16 @@ func lsfHosts(w Inputs, options Options) (Allocation, error) {
 	return a, nil
 }
 
-// lsf reads the hosts from the first of LSF's variables that is set, and returns that variable's name.
-func (l *list) lsf(w Inputs) (source string, err error) {
+// readLSF reads the hosts from the first of LSF's variables that is set, and returns that variable's name.
+func (l *list) readLSF(w Inputs) (source string, err error) {
 	if source = "LSB_AFFINITY_HOSTFILE"; w.set(source) {
-		missing, wrong := w.lines(source, w.value(source), l.affinity)
+		missing, wrong := w.readLines(source, w.value(source), l.parseAffinityLine)
 		if !errors.Is(missing, errEmpty) {
 			return source, linesError(missing, wrong)
 		}
 	}
 	if source = "LSB_DJOB_HOSTFILE"; w.set(source) {
-		*l, err = w.file(source, FormNodes)
+		*l, err = w.readFile(source, FormNodes)
 		return source, err
 	}
 	source, text := w.first("LSB_MCPU_HOSTS", "LSB_HOSTS")
@@ -78,9 +78,9 @@ func (l *list) lsf(w Inputs) (source string, err error) {
 	case text == "":
 		return source, newUnreadError("none of LSB_AFFINITY_HOSTFILE, LSB_DJOB_HOSTFILE, LSB_MCPU_HOSTS, LSB_HOSTS is set")
 	case source == "LSB_HOSTS":
-		err = l.words(strings.Fields(text))
+		err = l.addTasks(strings.Fields(text))
 	default:
-		err = l.pairs(strings.Fields(text))
+		err = l.addPairs(strings.Fields(text))
 	}
 	if err != nil {
 		err = listError(source, err)
@@ -88,8 +88,8 @@ func (l *list) lsf(w Inputs) (source string, err error) {
 	return source, err
 }
 
-// affinity parses a line that describes one task: a host and a list of CPUs. It ignores any further words.
-func (l *list) affinity(number int, words []string) error {
+// parseAffinityLine parses a line that describes one task: a host and a list of CPUs. It ignores any further words.
+func (l *list) parseAffinityLine(number int, words []string) error {
 	h := Host{Name: words[0], Tasks: 1, Line: number, PartialList: len(words) == 1}
 	if len(words) > 1 {
 		h.List = words[1]
@@ -100,8 +100,9 @@ func (l *list) affinity(number int, words []string) error {
 	return l.add(h)
 }
 
-// pairs parses a list in which host names and slot counts alternate: "a 4 b 4". It leaves out hosts with 0 slots.
-func (l *list) pairs(words []string) error {
+// addPairs adds the hosts of words, in which host names and slot counts alternate: "a 4 b 4". It leaves out hosts with
+// 0 slots.
+func (l *list) addPairs(words []string) error {
 	for i := 0; i < len(words); i += 2 {
 		if i+1 == len(words) {
 			return fmt.Errorf("the slot count of %s is missing", quoted(words[i]))

@@ -182,8 +182,8 @@ func setSize(text string) (size int, ok bool) {
 	return size, true
 }
 
-// numbered reports whether text is a list of numbers and ranges, such as "0,2-3", in any order.
-func numbered(text string) bool {
+// isNumberList reports whether text is a list of numbers and ranges, such as "0,2-3", in any order.
+func isNumberList(text string) bool {
 	for part := range strings.SplitSeq(text, ",") {
 		if first, last, _, ok := span(part); !ok || last < first || last >= maxCount {
 			return false

@@ -104,7 +104,7 @@ func pbsFolders(w Inputs) []string {
 // several CPUs.
 func pbsHosts(w Inputs, _ Options) (Allocation, error) {
 	a := Allocation{Source: "PBS_NODEFILE", Width: 1}
-	l, err := w.file(a.Source, FormNodes)
+	l, err := w.readFile(a.Source, FormNodes)
 	if err != nil {
 		return a, err
 	}
@@ -126,7 +126,7 @@ func pbsGPUs(w Inputs, hosts []Host) error {
 		at[key(h.Name)] = i
 	}
 	var gpus pieces
-	missing, wrong := w.lines(source, w.value(source), func(_ int, words []string) error {
+	missing, wrong := w.readLines(source, w.value(source), func(_ int, words []string) error {
 		cut := strings.LastIndex(words[0], "-gpu")
 		if cut < 0 || len(words) > 1 {
 			return fmt.Errorf("%s does not have the form HOST-gpuN", quoted(strings.Join(words, " ")))
@@ -148,7 +148,7 @@ func pbsGPUs(w Inputs, hosts []Host) error {
 		return nil
 	})
 	for i := range hosts {
-		hosts[i].GPUs = gpus.behind(hosts[i].GPUs, i)
+		hosts[i].GPUs = gpus.appendTo(hosts[i].GPUs, i)
 	}
 	return linesError(missing, wrong)
 }

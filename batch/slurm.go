@@ -148,7 +148,7 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 	}
 	switch list := w.value(variable); {
 	case list == "" || here < 0:
-	case !numbered(list):
+	case !isNumberList(list):
 		a.Warnings = append(a.Warnings, fmt.Sprintf("warning: %s is %s, which is not a list of GPUs; it is ignored", variable, quoted(list)))
 	default:
 		a.Hosts[here].GPUs = list
