@@ -61,7 +61,7 @@ type GangCPUs struct {
 // v that is not a gang.
 func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	for _, g := range slices.Concat(u.GangCPUs, v.GangCPUs) {
-		g.CPUs = slices.DeleteFunc(slices.Clone(g.CPUs), func(cpu int) bool { return u.usesWithoutTurns(cpu) || v.usesWithoutTurns(cpu) })
+		g.CPUs = slices.DeleteFunc(slices.Clone(g.CPUs), func(cpu int) bool { return u.isClaimedByNonGang(cpu) || v.isClaimedByNonGang(cpu) })
 		if len(g.CPUs) > 0 {
 			all = append(all, g)
 		}
@@ -69,8 +69,8 @@ func gangCPUs(u, v Occupancy) (all []GangCPUs) {
 	return all
 }
 
-// usesWithoutTurns reports whether the CPU is claimed by a job that does not share CPUs in turns.
-func (u Occupancy) usesWithoutTurns(cpu int) bool {
+// isClaimedByNonGang reports whether the CPU is claimed by a job that does not share CPUs in turns.
+func (u Occupancy) isClaimedByNonGang(cpu int) bool {
 	return idset.Set(u.BusyCPUs).Has(cpu) && !slices.ContainsFunc(u.GangCPUs, func(g GangCPUs) bool { return idset.Set(g.CPUs).Has(cpu) })
 }
 

@@ -111,7 +111,7 @@ func (t *claimSum) addClaim(c Claim) {
 	if c.Gang != nil {
 		t.gangMemory = min(t.gangMemory+c.Gang.Memory, maxGangMemory)
 	}
-	turnCPUs := t.turnCPUs(c)
+	bitmap := t.bitmapFor(c)
 	for _, rank := range c.Ranks {
 		if len(rank.CPUs) > 0 {
 			t.boundRanks++
@@ -121,7 +121,7 @@ func (t *claimSum) addClaim(c Claim) {
 			if !c.Shares {
 				setBit(&t.unsharedCPUs, cpu)
 			}
-			setBit(turnCPUs, cpu)
+			setBit(bitmap, cpu)
 		}
 		for _, address := range rank.GPUs {
 			t.addGPU(address)
@@ -139,9 +139,9 @@ func (t *claimSum) addClaim(c Claim) {
 	t.holders[c.UID] = h
 }
 
-// turnCPUs returns the bitmap in which the CPUs of a claim are recorded. Each gang has its own bitmap. All other jobs
+// bitmapFor returns the bitmap in which the CPUs of a claim are recorded. Each gang has its own bitmap. All other jobs
 // have a common bitmap.
-func (t *claimSum) turnCPUs(c Claim) *[]uint64 {
+func (t *claimSum) bitmapFor(c Claim) *[]uint64 {
 	if c.Gang == nil {
 		return &t.otherCPUs
 	}

@@ -244,7 +244,7 @@ func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) err
 		if err != nil {
 			return err
 		}
-		check = p.mayHaveGone(ctx, ended)
+		check = p.ticketFilter(ctx, ended)
 	}
 }
 
@@ -255,10 +255,10 @@ func (p *QueuePlace) copyAhead() []queuedTicket {
 	return slices.Clone(p.ahead)
 }
 
-// mayHaveGone returns a function that selects the tickets to check after the given changes. It selects the tickets
+// ticketFilter returns a function that selects the tickets to check after the given changes. It selects the tickets
 // whose files have changed, or all tickets if it is unknown which files have changed. If nothing has happened for a
 // long time, it selects only the last ticket before this place.
-func (p *QueuePlace) mayHaveGone(ctx context.Context, ended changes) func(entry) bool {
+func (p *QueuePlace) ticketFilter(ctx context.Context, ended changes) func(entry) bool {
 	if ended.unknown {
 		return func(entry) bool { return true }
 	}

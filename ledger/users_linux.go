@@ -33,15 +33,15 @@ func readDatabase(etc string) userDB {
 	}
 	for fields := range readRecords(etc, "nsswitch.conf") {
 		if fields[0] == "passwd" {
-			d.hasRemote = directoryService(fieldAt(fields, 1))
+			d.hasRemote = usesDirectoryService(fieldAt(fields, 1))
 		}
 	}
 	return d
 }
 
-// directoryService reports whether sources, a line of nsswitch.conf(5), names a source other than local files and
+// usesDirectoryService reports whether sources, a line of nsswitch.conf(5), names a source other than local files and
 // systemd.
-func directoryService(sources string) bool {
+func usesDirectoryService(sources string) bool {
 	for source := range strings.FieldsSeq(sources) {
 		switch source {
 		case "files", "compat", "systemd", "db", "altfiles":
