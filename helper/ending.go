@@ -148,9 +148,9 @@ func newHelperSignals() helperSignals {
 // there is no such limit.
 const duplicateSignalTime = 5 * time.Second
 
-// endNotOrdered is posted half a grace period after a signal has asked this helper to end. By then, mpiexec should have
+// halfGraceOver is posted half a grace period after a signal has asked this helper to end. By then, mpiexec should have
 // ended the job. grace is the other half, which is left for the ranks.
-type endNotOrdered struct{ grace time.Duration }
+type halfGraceOver struct{ grace time.Duration }
 
 // handleOwnSignal handles a signal that the helper's own process has received. (Signals that mpiexec passes on
 // to ranks are wire.Signal messages.) The helper reports a signal that ends processes, so that mpiexec ends the
@@ -170,7 +170,7 @@ func (s *Session) handleOwnSignal(sig os.Signal) {
 	case ours && !s.endReported:
 		s.endReported = true
 		half := s.Prepare.Supervision.Grace / 2
-		time.AfterFunc(half, func() { s.PostEvent(endNotOrdered{half}) })
+		time.AfterFunc(half, func() { s.PostEvent(halfGraceOver{half}) })
 		if why := s.kernelDenials.OutOfMemory(s.sys.Root); why != "" || held {
 			s.conn.Send(&wire.HelperSignaled{Signal: int(number), Why: why})
 			return

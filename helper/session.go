@@ -242,7 +242,7 @@ func (s *Session) handleEvent(event any) {
 	case endedBySignal:
 		s.endDisconnected(fmt.Errorf("got signal %d", e.number))
 		go s.conn.Close() // mpiexec must see this close before it sees ranks end
-	case endNotOrdered:
+	case halfGraceOver:
 		s.stepLifecycle(lifecycle.End{Grace: e.grace})
 	case shortJobOver:
 		s.countDenials(true)

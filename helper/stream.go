@@ -250,7 +250,7 @@ func (s *stdinWriter) run(file *os.File) {
 		n, err := piece.WriteToFile(file)
 		s.written += int64(n)
 		if err != nil {
-			s.unread = unreadIn(file)
+			s.unread = countUnread(file)
 			s.addPiece(&wire.Data{})
 			s.send(&wire.Data{Rank: s.rank, Stream: wire.Stdin})
 			return
@@ -259,8 +259,8 @@ func (s *stdinWriter) run(file *os.File) {
 	}
 }
 
-// unreadIn returns how many bytes a pipe contains.
-func unreadIn(file *os.File) (n int64) {
+// countUnread returns how many bytes a pipe contains.
+func countUnread(file *os.File) (n int64) {
 	if raw, err := file.SyscallConn(); err == nil {
 		raw.Control(func(fd uintptr) { n = int64(rank.BytesAvailable(int(fd))) })
 	}

@@ -148,17 +148,17 @@ const (
 )
 
 // evictionTexts describes what was done to evict a job, with one text for each of its ledger entries.
-// heldStill reports whether a process still holds an entry.
-func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, heldStill bool) {
+// stillHeld reports whether a process still holds an entry.
+func evictionTexts(results []ledger.EvictionResult, id job.ID) (texts []string, stillHeld bool) {
 	for i, e := range results {
-		if heldStill = heldStill || e.StillHeld; i < maxEvictions {
+		if stillHeld = stillHeld || e.StillHeld; i < maxEvictions {
 			texts = append(texts, evictionText(e, id))
 		}
 	}
 	if more := len(results) - maxEvictions; more > 0 {
 		texts = append(texts, fmt.Sprintf("job %s has %d more entries, which are not listed here", id, more))
 	}
-	return texts, heldStill
+	return texts, stillHeld
 }
 
 // evictionText describes what was done to evict one ledger entry of a job.

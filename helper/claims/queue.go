@@ -120,9 +120,9 @@ func (w *Worker) reportPosition() {
 	}
 }
 
-// passUser moves this job's request before requests of the user m.UID, and sends the new position. If m.Number is set,
+// overtakeUser moves this job's request before requests of the user m.UID, and sends the new position. If m.Number is set,
 // only the request with that number is passed.
-func (w *Worker) passUser(m *wire.Overtake) {
+func (w *Worker) overtakeUser(m *wire.Overtake) {
 	if w.queuePlace == nil {
 		w.send(&wire.QueuePosition{Err: "this job is no longer in the queue"})
 		return

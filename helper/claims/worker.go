@@ -92,8 +92,8 @@ func New(root fs.FS, environ []string, send func(wire.Message) error, carriedOve
 	return w
 }
 
-// owned is the table of functions that handle messages about the node's ledger (directory of claims).
-var owned = func() (o wire.Owner[*Worker]) {
+// handlers is the table of functions that handle messages about the node's ledger (directory of claims).
+var handlers = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).takeDecisionLock)
 	wire.Handle(&o, func(w *Worker, _ *wire.UnlockDecision) { w.releaseDecisionLock() })
 	wire.Handle(&o, (*Worker).surveyClaims)
@@ -102,7 +102,7 @@ var owned = func() (o wire.Owner[*Worker]) {
 	wire.Handle(&o, (*Worker).watchClaims)
 	wire.Handle(&o, (*Worker).listJobs)
 	wire.Handle(&o, (*Worker).signalJob)
-	wire.Handle(&o, (*Worker).passUser)
+	wire.Handle(&o, (*Worker).overtakeUser)
 	wire.Handle(&o, (*Worker).evictJob)
 	wire.Handle(&o, (*Worker).submitRequest)
 	wire.Handle(&o, (*Worker).handleReply)
@@ -118,7 +118,7 @@ func (w *Worker) now() time.Time {
 }
 
 // Owns reports whether messages such as m are handled by a Worker.
-func Owns(m wire.Message) bool { return owned.Owns(m) }
+func Owns(m wire.Message) bool { return handlers.Owns(m) }
 
 // HandleMessage queues a message from mpiexec about the node's ledger (directory of claims). The message is handled
 // after the tasks that were queued before it.
@@ -126,7 +126,7 @@ func (w *Worker) HandleMessage(m wire.Message) {
 	if _, ok := m.(*wire.Ping); ok {
 		w.notePing()
 	}
-	w.runTask(func() { owned.Handle(w, m) })
+	w.runTask(func() { handlers.Handle(w, m) })
 }
 
 // runTask queues a task. It never blocks: tasks send messages through the session, so the worker and the

@@ -62,8 +62,8 @@ func New(node Node, send func(wire.Message) error) *Examiner {
 	return e
 }
 
-// owned is the table of functions that handle the messages of --doctor.
-var owned = func() (o wire.Owner[*Examiner]) {
+// handlers is the table of functions that handle the messages of --doctor.
+var handlers = func() (o wire.Owner[*Examiner]) {
 	wire.Handle(&o, func(e *Examiner, m *wire.Diagnose) {
 		e.tasks.Go(func() { e.send(&wire.Diagnosed{Diagnosis: e.node.examine(e.ctx, m)}) })
 	})
@@ -75,10 +75,10 @@ var owned = func() (o wire.Owner[*Examiner]) {
 }()
 
 // Owns reports whether m is a message of --doctor, which an Examiner handles.
-func Owns(m wire.Message) bool { return owned.Owns(m) }
+func Owns(m wire.Message) bool { return handlers.Owns(m) }
 
 // HandleMessage handles a message of --doctor. It does not block.
-func (e *Examiner) HandleMessage(m wire.Message) { owned.Handle(e, m) }
+func (e *Examiner) HandleMessage(m wire.Message) { handlers.Handle(e, m) }
 
 // Close cancels all work in progress, closes the probe port, and waits until all goroutines have ended.
 func (e *Examiner) Close() {

@@ -31,7 +31,7 @@ func (s *MemoryFiles) Size(pids []int) (bytes int64) {
 		}
 	}
 	for _, pid := range pids {
-		mappings(pid, deadline, func(n fileNumber) {
+		forEachMapping(pid, deadline, func(n fileNumber) {
 			if f, known := there[n]; known {
 				now[n] = f.createdAt
 			}

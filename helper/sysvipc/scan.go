@@ -68,7 +68,7 @@ func ipcNamespace(pid string) string {
 // heldBy calls found for each file that a process holds: files that it has mapped, and files of ShmDir that
 // it has open.
 func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
-	mappings(pid, deadline, found)
+	forEachMapping(pid, deadline, found)
 	descriptors(pid, deadline, func(target string, st *unix.Stat_t) {
 		if strings.HasPrefix(target, ShmDir+"/") {
 			found(fileNumber{st.Dev, st.Ino})
@@ -76,8 +76,8 @@ func heldBy(pid int, deadline time.Time, found func(fileNumber)) {
 	})
 }
 
-// mappings calls found for each file that a process has mapped. It returns early when the deadline has passed.
-func mappings(pid int, deadline time.Time, found func(fileNumber)) {
+// forEachMapping calls found for each file that a process has mapped. It returns early when the deadline has passed.
+func forEachMapping(pid int, deadline time.Time, found func(fileNumber)) {
 	maps, err := os.Open("/proc/" + strconv.Itoa(pid) + "/maps")
 	if err != nil {
 		return
