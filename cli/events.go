@@ -212,9 +212,9 @@ func (j *eventWriter) AttemptEvent(event job.AttemptEvent) {
 	}{newEventHeader(event.Event), event.State, event.Attempt, event.Reason, event.Lost, event.Nodes, event.Size, event.Seconds, event.GiveUpReason})
 }
 
-// LeftoverFreed writes an event about shared memory or semaphores that a rank has left behind. If they could not be
+// LeftoverFound writes an event about shared memory or semaphores that a rank has left behind. If they could not be
 // freed, the event says why.
-func (j *eventWriter) LeftoverFreed(r job.Leftover) {
+func (j *eventWriter) LeftoverFound(r job.Leftover) {
 	j.enqueue(struct {
 		eventHeader
 		record.Leftover
@@ -261,8 +261,8 @@ func (j *eventWriter) noteRankEnd(rank int, note func(*pendingExit)) {
 	}
 }
 
-// putSummary writes the event that contains the result of the run.
-func (j *eventWriter) putSummary(id job.ID, r record.Run) {
+// writeSummary writes the event that contains the result of the run.
+func (j *eventWriter) writeSummary(id job.ID, r record.Run) {
 	j.enqueue(struct {
 		eventHeader
 		Job     job.ID             `json:"job"`
@@ -273,8 +273,8 @@ func (j *eventWriter) putSummary(id job.ID, r record.Run) {
 	}{newEventHeader("summary"), id, r.Seconds, *r.Code, r.Cause, r.Usage})
 }
 
-// putPlan writes where the ranks are placed, in the form of --dry-run --json.
-func (j *eventWriter) putPlan(id job.ID, plan json.RawMessage) {
+// writePlan writes where the ranks are placed, in the form of --dry-run --json.
+func (j *eventWriter) writePlan(id job.ID, plan json.RawMessage) {
 	j.enqueue(struct {
 		eventHeader
 		Job  job.ID          `json:"job"`
@@ -304,14 +304,14 @@ func (c *invocation) startEvents() (ended func(job.Result, error) error, err err
 	c.onPlan(func(snap job.Snapshot, p job.Plan) {
 		var b bytes.Buffer
 		if simulate.Write(&b, simulate.OutcomeOf(c.req, snap, p, c.warnings)) == nil {
-			j.putPlan(c.req.Job, b.Bytes())
+			j.writePlan(c.req.Job, b.Bytes())
 		}
 	})
 	c.env.Observer = j
 	return func(result job.Result, err error) error {
 		r := record.NewRun(result, err, exitCode(result.Code, err, c.ownErrorCode))
 		r.Seconds = time.Since(began).Seconds()
-		j.putSummary(c.req.Job, r)
+		j.writeSummary(c.req.Job, r)
 		failed := j.close(*r.Code > 128)
 		if file != nil {
 			failed = errors.Join(failed, file.Close())

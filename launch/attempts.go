@@ -407,16 +407,16 @@ func (l *attemptLoop) attemptInput() io.Reader {
 	if len(l.attempts) > 0 {
 		return strings.NewReader("")
 	}
-	return readNoter{l.env.In, &l.stdinRead}
+	return readRecorder{l.env.In, &l.stdinRead}
 }
 
-// A readNoter is a Reader that records, in anyRead, whether any byte was read.
-type readNoter struct {
+// A readRecorder is a Reader that records, in anyRead, whether any byte was read.
+type readRecorder struct {
 	io.Reader
 	anyRead *atomic.Bool
 }
 
-func (n readNoter) Read(p []byte) (int, error) {
+func (n readRecorder) Read(p []byte) (int, error) {
 	got, err := n.Reader.Read(p)
 	if got > 0 {
 		n.anyRead.Store(true)

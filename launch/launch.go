@@ -46,7 +46,7 @@ type Observer interface {
 	Output(rank int, stream string, data []byte)
 	Exited(node string, exit job.Exit)
 	AttemptEvent(job.AttemptEvent)
-	LeftoverFreed(job.Leftover)
+	LeftoverFound(job.Leftover)
 	Controlled(job.ControlEvent)
 	StacksRead(job.StackRecord)
 }
@@ -59,7 +59,7 @@ func (noObserver) Started(job.RankStart)         {}
 func (noObserver) Output(int, string, []byte)    {}
 func (noObserver) Exited(string, job.Exit)       {}
 func (noObserver) AttemptEvent(job.AttemptEvent) {}
-func (noObserver) LeftoverFreed(job.Leftover)    {}
+func (noObserver) LeftoverFound(job.Leftover)    {}
 func (noObserver) Controlled(job.ControlEvent)   {}
 func (noObserver) StacksRead(job.StackRecord)    {}
 

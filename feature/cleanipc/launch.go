@@ -25,7 +25,7 @@ func attach(j *launch.Job) {
 // report logs the shared memory and semaphores that ranks of a node have left behind, and writes events about them.
 func report(j *launch.Job, n *launch.Node, m *IPCCleaned) {
 	for _, r := range m.Leftovers {
-		j.Env.Events().LeftoverFreed(r)
+		j.Env.Events().LeftoverFound(r)
 	}
 	freed, kept := splitLeftovers(m.Leftovers)
 	for _, r := range kept[:min(len(kept), maxKeptReported)] {

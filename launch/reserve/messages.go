@@ -2,9 +2,9 @@ package reserve
 
 import "remshell/wire"
 
-// owned contains, for each message number, whether a reservation handles such messages. Features add message types with
-// Own.
-var owned = func() (set [256]bool) {
+// ownedMessages contains, for each message number, whether a reservation handles such messages. Features add message
+// types with Own.
+var ownedMessages = func() (set [256]bool) {
 	for _, number := range []byte{
 		wire.NumberFor[*wire.MarkWritten](), wire.NumberFor[*wire.MarksRead](), wire.NumberFor[*wire.Surveyed](),
 		wire.NumberFor[*wire.Prepared](), wire.NumberFor[*wire.Refused](), wire.NumberFor[*wire.ClaimConflict](),
@@ -15,8 +15,8 @@ var owned = func() (set [256]bool) {
 }()
 
 // Owns reports whether reservations handle messages of this kind.
-func Owns(m wire.Message) bool { return owned[wire.NumberOf(m)] }
+func Owns(m wire.Message) bool { return ownedMessages[wire.NumberOf(m)] }
 
 // Own declares that a feature handles messages of type M while it prepares nodes. The feature passes the handler
 // to Handle. Own is called during program initialization.
-func Own[M wire.Message]() { owned[wire.NumberFor[M]()] = true }
+func Own[M wire.Message]() { ownedMessages[wire.NumberFor[M]()] = true }
