@@ -50,13 +50,13 @@ func init() {
 	node.AdmitIf(checkCleaned)
 }
 
-// received counts the reports that have arrived over one connection.
-type received struct{ reports int }
+// validationState counts the reports that have arrived over one connection.
+type validationState struct{ reports int }
 
 // checkCleaned checks a report. A node may send one report for each group. The ranks must be on the node, and
 // the kinds of objects must be known.
 func checkCleaned(v *node.Validator, m *IPCCleaned) error {
-	if err := v.CountEnd(m, &node.StateOf[received](v).reports); err != nil {
+	if err := v.CountEnd(m, &node.StateOf[validationState](v).reports); err != nil {
 		return err
 	}
 	for _, r := range m.Leftovers {

@@ -19,13 +19,13 @@ const lockTimeout = 10 * time.Second
 func init() {
 	helper.Register(helper.Feature{Name: "drain", Attach: func(s *helper.Session) {
 		helper.Handle(s, func(m *Change) {
-			go func() { s.Send(m.make(config.StateFile)) }() // the lock, the disk or a directory service may be slow
+			go func() { s.Send(m.applyToFile(config.StateFile)) }() // the lock, the disk or a directory service may be slow
 		})
 	}})
 }
 
-// make makes the change in the given file and returns the reply.
-func (m *Change) make(file string) *Changed {
+// applyToFile applies the change to the given file and returns the reply.
+func (m *Change) applyToFile(file string) *Changed {
 	ctx, done := context.WithTimeout(context.Background(), lockTimeout)
 	defer done()
 	terms, _, _ := probe.GangTerms(config.ClusterFile, file)

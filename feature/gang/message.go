@@ -51,8 +51,8 @@ type Turns struct{}
 // Fields implements wire.Setting. A Turns has no fields.
 func (*Turns) Fields(*wire.Codec) {}
 
-// received holds the state that is needed to check the messages of one connection.
-type received struct{ reports node.RateLimit }
+// validationState holds the state that is needed to check the messages of one connection.
+type validationState struct{ reports node.RateLimit }
 
 // maxReportRate is the maximum number of reports per second that are accepted from a node. mpiexec ignores further
 // reports. The next accepted report contains the whole state again.
@@ -73,6 +73,6 @@ func init() {
 		if _, is := node.SettingOf[*Turns](v); !is {
 			return nil, node.ErrNotAsked
 		}
-		return v.LimitRate(&node.StateOf[received](v).reports, maxReportRate, m), nil
+		return v.LimitRate(&node.StateOf[validationState](v).reports, maxReportRate, m), nil
 	})
 }

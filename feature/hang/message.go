@@ -56,8 +56,8 @@ type TakeSample struct{}
 // Fields implements wire.Message: it lists the fields that are sent.
 func (m *TakeSample) Fields(*wire.Codec) {}
 
-// received holds the state that is needed to check the messages of one connection.
-type received struct{ reports node.RateLimit }
+// validationState holds the state that is needed to check the messages of one connection.
+type validationState struct{ reports node.RateLimit }
 
 // maxReportRate is the maximum number of reports per second that are accepted from a node.
 const maxReportRate = 50
@@ -87,5 +87,5 @@ func checkUnchanged(v *node.Validator, m *Unchanged) (wire.Message, error) {
 			return nil, node.NotOurRank(rank)
 		}
 	}
-	return v.LimitRate(&node.StateOf[received](v).reports, maxReportRate, m), nil
+	return v.LimitRate(&node.StateOf[validationState](v).reports, maxReportRate, m), nil
 }

@@ -44,7 +44,7 @@ func attachHelper(s *helper.Session) {
 		stays := n.stays()
 		return func() {
 			n.remove(stays)
-			n.report(stays)
+			n.reportKept(stays)
 		}
 	})
 	s.Hooks.Closing.Add(func() { n.remove(n.stays()) }) // in case the job ended without Drained, since mpiexec is gone
@@ -121,8 +121,8 @@ func (n *nodeFolder) remove(stays bool) {
 	n.folder = nil
 }
 
-// report reports to mpiexec that the folder is kept, and why.
-func (n *nodeFolder) report(stays bool) {
+// reportKept reports to mpiexec that the folder is kept, and why.
+func (n *nodeFolder) reportKept(stays bool) {
 	n.mu.Lock()
 	made, why := n.folder != nil, n.why
 	n.why = ""

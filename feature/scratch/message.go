@@ -15,14 +15,14 @@ func (m *ScratchLeft) Fields(c *wire.Codec) {
 	c.Sentence(&m.Why, "reason")
 }
 
-// received counts the reports that have arrived over one connection.
-type received struct{ reports int }
+// validationState counts the reports that have arrived over one connection.
+type validationState struct{ reports int }
 
 func init() {
 	wire.Register[ScratchLeft](101, wire.Row{Sender: wire.Helper, Phase: wire.Ending, MaxBody: 16 << 10, Example: func(int) wire.Message {
 		return &ScratchLeft{Path: "/tmp/f", Why: "w"}
 	}})
 	node.AdmitIf(func(v *node.Validator, m *ScratchLeft) error {
-		return v.CountEnd(m, &node.StateOf[received](v).reports)
+		return v.CountEnd(m, &node.StateOf[validationState](v).reports)
 	})
 }

@@ -90,10 +90,10 @@ const (
 	maxReportedRefusals = 100 // refusals reported to the user
 )
 
-// A place holds the nodes that were found for a spawn's ranks, and the files for their output.
-type place struct {
+// A spawnAllocation holds the nodes that were found for a spawn's ranks, and the files for their output.
+type spawnAllocation struct {
 	*reserve.Reservation
-	output *stdio.GroupOutput // nil if no place was found
+	output *stdio.GroupOutput // nil if no nodes were found
 }
 
 func (s *spawner) handleRequest(n *launch.Node, m *Spawn) {
@@ -158,7 +158,7 @@ func (s *spawner) start(r *request) {
 	req, group, began := j.RequestWithoutStandby(), len(j.GroupFirsts), j.State.Began()
 	req.JobGang = j.Plan.Gang
 	j.StartSearch(r.name, launch.GroupRow(group), func(ctx context.Context, env reserve.Env) launch.Found {
-		var p place
+		var p spawnAllocation
 		var err error
 		if p.Reservation, err = reserve.ReserveSpawn(ctx, req, env, wanted); err == nil {
 			p.output, err = j.Streams.PrepareGroup(p.Request.Streams, stdio.RanksOfPlan(p.Plan, j.Request.Attempt, group, wanted.FirstRank, began))
@@ -171,7 +171,7 @@ func (s *spawner) start(r *request) {
 }
 
 // abandon is called if the spawn does not use p. It releases the nodes and closes the output files of the new group.
-func (p place) abandon() {
+func (p spawnAllocation) abandon() {
 	p.Abandon()
 	if p.output != nil {
 		p.output.Close()
@@ -181,7 +181,7 @@ func (p place) abandon() {
 // use adds the group of a spawn to the job, and starts its ranks on the nodes of p. It returns an event that reports
 // the new group. If err is not nil, no nodes were found. Then use refuses the request with err and returns nil.
 // lostNodes are nodes outside the job to which the connection was lost.
-func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]bool) []supervise.Event {
+func (s *spawner) use(r *request, p spawnAllocation, err error, lostNodes map[*node.Node]bool) []supervise.Event {
 	j := s.job
 	j.AddConnections(p.Connections)
 	if err == nil {
@@ -218,7 +218,7 @@ func (s *spawner) use(r *request, p place, err error, lostNodes map[*node.Node]b
 
 // addNodes returns the job's nodes on which a spawn's ranks start. It adds nodes to the job that do not belong to it
 // yet, and appends their names to spawned.NewNodes.
-func (s *spawner) addNodes(r *request, p place, spawned *supervise.GroupSpawned) (nodes []*launch.Node) {
+func (s *spawner) addNodes(r *request, p spawnAllocation, spawned *supervise.GroupSpawned) (nodes []*launch.Node) {
 	for _, n := range p.Nodes {
 		m := s.job.FindNode(n.Node)
 		if m == nil {
@@ -244,7 +244,7 @@ func (s *spawner) addHost(r *request, def job.NodeDef) {
 // reportSharing reports to the user, once, that spawned ranks share CPUs with other ranks of the job. If the
 // whole job runs on this machine and no number of slots was given, the ranks share CPUs with all processes on
 // the machine.
-func (s *spawner) reportSharing(r *request, p place) {
+func (s *spawner) reportSharing(r *request, p spawnAllocation) {
 	shared := "the job"
 	switch {
 	case s.sharingReported:
@@ -273,15 +273,15 @@ func (s *spawner) reply(g *launch.Group) {
 // does not pass the reason to the program.
 func (s *spawner) refuse(r *request, err error) {
 	if err != launch.ErrJobEnding {
-		s.report(r, err)
+		s.reportRefusal(r, err)
 	}
 	s.addLine(&r.message.Request, "< FAILED "+usererr.Reason(err))
 	r.fromNode.Send(&Spawned{ID: r.message.ID, Err: usererr.Reason(err), Full: reserve.LacksCapacity(err)})
 }
 
-// report reports to the user, even with --quiet, that a spawn was refused. It limits the number of reports,
+// reportRefusal reports to the user, even with --quiet, that a spawn was refused. It limits the number of reports,
 // because a node may send any number of requests.
-func (s *spawner) report(r *request, err error) {
+func (s *spawner) reportRefusal(r *request, err error) {
 	on := s.job.State.RankOnNode(r.rank)
 	lines := append([]string{fmt.Sprintf("%s: spawn %s: %s", on, r.message.Request, err)}, hintLines(err)...)
 	var forbidden *info.ForbiddenError

@@ -43,7 +43,7 @@ func attach(j *launch.Job) {
 	})
 	j.Hooks.InspectRanks.Add(func(bool) { s.inspect(nil) })
 	j.Hooks.NodeLost.Add(func(n *launch.Node) { s.add(n.Key, nil) })
-	j.Hooks.Ended.Add(s.report)
+	j.Hooks.Ended.Add(s.finishQuery)
 }
 
 // statesTimeout is how long a node may take to reply to InspectRanks.
@@ -74,7 +74,7 @@ func (s *states) inspect(requester *control.Requester) {
 	time.AfterFunc(statesTimeout, func() {
 		s.job.Post(func() []supervise.Event {
 			if s.query == asked {
-				s.report()
+				s.finishQuery()
 			}
 			return nil
 		})
@@ -88,12 +88,12 @@ func (s *states) add(node int, ranks []job.RankState) {
 	}
 	s.query.ranks = append(s.query.ranks, ranks...)
 	if delete(s.query.waiting, node); len(s.query.waiting) == 0 {
-		s.report()
+		s.finishQuery()
 	}
 }
 
-// report prints the collected rank states if the query is for the user, and sends them to the requesters.
-func (s *states) report() {
+// finishQuery prints the collected rank states if the query is for the user, and sends them to the requesters.
+func (s *states) finishQuery() {
 	if s.query != nil {
 		if s.query.forUser {
 			fmt.Fprint(s.job.Env.Err, "mpiexec: what each rank is doing:\n"+formatRankStates(s.job.RankNodes().Names(), s.query.ranks, s.job.GroupFirsts))

@@ -85,7 +85,7 @@ func (u *nodeSampler) sample(interval time.Duration, memoryLimit int64) {
 			if memoryLimit > 0 {
 				taken.jobMem = u.jobMemory(&reader, &shares, taken.processes, memoryLimit)
 			}
-			u.session.Post(func() { u.report(taken) })
+			u.session.Post(func() { u.reportUsage(taken) })
 		}
 	}
 }
@@ -105,8 +105,8 @@ func (u *nodeSampler) jobMemory(reader *sampler.Reader, shares *sysvipc.MemoryFi
 // queued while mpiexec is stopped.
 const maxBacklog = 256 << 10
 
-// report checks this node's limits, and sends the usage of each rank to mpiexec.
-func (u *nodeSampler) report(newest sample) {
+// reportUsage checks this node's limits, and sends the usage of each rank to mpiexec.
+func (u *nodeSampler) reportUsage(newest sample) {
 	s := u.session
 	if s.Lifecycle.IsDisconnected() {
 		return

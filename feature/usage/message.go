@@ -83,10 +83,10 @@ func init() {
 	node.AdmitIf(checkExceeded)
 }
 
-// received holds the state that is needed to check the messages of one connection.
-type received struct {
+// validationState holds the state that is needed to check the messages of one connection.
+type validationState struct {
 	samples  node.RateLimit
-	exceeded int // LimitExceeded received
+	exceeded int // LimitExceeded messages received
 }
 
 // maxSampleRate is the maximum number of samples per second that are accepted from a node.
@@ -114,13 +114,13 @@ func checkSampled(v *node.Validator, m *SampledUsage) (wire.Message, error) {
 		}
 		seen[r.Rank] = true
 	}
-	return v.LimitRate(&node.StateOf[received](v).samples, maxSampleRate, m), nil
+	return v.LimitRate(&node.StateOf[validationState](v).samples, maxSampleRate, m), nil
 }
 
 // checkExceeded checks a node's report that a limit was exceeded. The limit must be one that a helper can
 // measure, and the rank must run on the node.
 func checkExceeded(v *node.Validator, m *LimitExceeded) error {
-	if err := v.CountEnd(m, &node.StateOf[received](v).exceeded); err != nil {
+	if err := v.CountEnd(m, &node.StateOf[validationState](v).exceeded); err != nil {
 		return err
 	}
 	resource, perRank := m.Limit.Resource, m.Limit.Resource == limits.RankMem

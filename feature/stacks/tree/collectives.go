@@ -7,9 +7,9 @@ import (
 	"remshell/job"
 )
 
-// communicates reports whether a frame is a call of MPI, NCCL, gloo or torch.distributed, and returns the
+// communicationCall reports whether a frame is a call of MPI, NCCL, gloo or torch.distributed, and returns the
 // name of the call. The name begins with the name of the library, which familyOf returns.
-func communicates(f job.StackFrame) (name string, is bool) {
+func communicationCall(f job.StackFrame) (name string, is bool) {
 	if name, is = MPICall(f.Function); is {
 		return name, true
 	}
@@ -39,7 +39,7 @@ func communicates(f job.StackFrame) (name string, is bool) {
 
 // Communicates reports whether a function of a native library is a call of MPI, NCCL, gloo or torch.distributed.
 func Communicates(function string) bool {
-	_, is := communicates(job.StackFrame{Function: function})
+	_, is := communicationCall(job.StackFrame{Function: function})
 	return is
 }
 
@@ -52,7 +52,7 @@ var (
 		"CommInitAll", "CommSplit", "CommFinalize", "CommDestroy", "CommAbort"}
 )
 
-// familyOf returns the library to which a call belongs. call is a result of the function communicates.
+// familyOf returns the library to which a call belongs. call is a result of the function communicationCall.
 func familyOf(call string) string {
 	for prefix, family := range map[string]string{"torch.distributed.": "torch.distributed", "c10d::": "torch.distributed", "gloo::": "gloo", "nccl": "NCCL"} {
 		if strings.HasPrefix(call, prefix) {

@@ -30,7 +30,7 @@ func Simplify(innermost []job.StackFrame) (frames []job.StackFrame, cut bool) {
 		own = frames[0].Library
 	}
 	for i := range frames {
-		name, isCall := communicates(frames[i])
+		name, isCall := communicationCall(frames[i])
 		if isCall {
 			frames[i] = job.StackFrame{Function: name, Library: frames[i].Library}
 		}
@@ -131,7 +131,7 @@ func InMPI(g job.StackGroup) string {
 	if strings.HasPrefix(last.Function, "torch.distributed.") {
 		return last.Function // as Simplify has named it
 	}
-	name, _ := communicates(last)
+	name, _ := communicationCall(last)
 	return name
 }
 

@@ -95,7 +95,7 @@ func TestCommunicates(t *testing.T) {
 		if test.file != "" {
 			f.Library = Python
 		}
-		if got, is := communicates(f); is != (test.want != "") || is && got != test.want {
+		if got, is := communicationCall(f); is != (test.want != "") || is && got != test.want {
 			t.Errorf("%s: %s, want %s", test.function, got, test.want)
 		}
 	}
