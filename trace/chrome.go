@@ -48,8 +48,8 @@ func metadata(t Trace) map[string]string {
 	if t.Title != "" {
 		data["command"] = t.Title
 	}
-	if len(t.Notes) > 0 {
-		data["notes"] = strings.Join(t.Notes, "; ")
+	if len(t.Remarks) > 0 {
+		data["notes"] = strings.Join(t.Remarks, "; ")
 	}
 	return data
 }

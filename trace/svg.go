@@ -155,8 +155,8 @@ func (d *svgWriter) writeHead(t Trace, hidden int) {
 	if hidden > 0 {
 		about += fmt.Sprintf(" · %d more hosts were faster", hidden)
 	}
-	for _, note := range t.Notes {
-		about += " · " + note
+	for _, remark := range t.Remarks {
+		about += " · " + remark
 	}
 	d.writeText(8, 18, "#000000", about, width-16)
 	step := axisStep(d.shownTime)

@@ -165,11 +165,11 @@ func truncate(text string) string {
 
 // A Trace contains the spans and remarks that a Recorder has recorded.
 type Trace struct {
-	Title string    // command of the run; empty: unknown
-	Begun time.Time // when the recorder was made
-	Took  time.Duration
-	Spans []Span   // in the order of recording
-	Notes []string // notes about the whole run
+	Title   string    // command of the run; empty: unknown
+	Begun   time.Time // when the recorder was made
+	Took    time.Duration
+	Spans   []Span   // in the order of recording
+	Remarks []string // about the whole run
 }
 
 // Trace returns everything recorded so far. For a step that has not ended, the end is the current time and Open is set.
@@ -179,9 +179,9 @@ func (r *Recorder) Trace() Trace {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	t := Trace{Begun: r.began, Took: r.now().Sub(r.began), Spans: slices.Clone(r.spans), Notes: slices.Clone(r.remarks)}
+	t := Trace{Begun: r.began, Took: r.now().Sub(r.began), Spans: slices.Clone(r.spans), Remarks: slices.Clone(r.remarks)}
 	if r.dropped > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("%d more steps were not recorded after the first %d", r.dropped, MaxSpans))
+		t.Remarks = append(t.Remarks, fmt.Sprintf("%d more steps were not recorded after the first %d", r.dropped, MaxSpans))
 	}
 	for i := range t.Spans {
 		if t.Spans[i].Open {

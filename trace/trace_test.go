@@ -178,8 +178,8 @@ func TestMaxSpans(t *testing.T) {
 	if len(run.Spans) != trace.MaxSpans {
 		t.Errorf("%d spans were kept, want %d", len(run.Spans), trace.MaxSpans)
 	}
-	if n := len(run.Notes); n != 17 || run.Notes[n-1] != fmt.Sprintf("7 more steps were not recorded after the first %d", trace.MaxSpans) {
-		t.Errorf("the notes are %q", run.Notes)
+	if n := len(run.Remarks); n != 17 || run.Remarks[n-1] != fmt.Sprintf("7 more steps were not recorded after the first %d", trace.MaxSpans) {
+		t.Errorf("the remarks are %q", run.Remarks)
 	}
 }
 
@@ -191,7 +191,7 @@ func TestNilRecorder(t *testing.T) {
 	s.End(nil)
 	r.Add(n1, trace.End, time.Now())
 	r.Remark("nothing")
-	if run := r.Trace(); len(run.Spans)+len(run.Notes) != 0 {
+	if run := r.Trace(); len(run.Spans)+len(run.Remarks) != 0 {
 		t.Errorf("nobody has recorded %v", run)
 	}
 }

@@ -78,7 +78,7 @@ func TestTraceOfManyRanks(t *testing.T) {
 	if len(rows) != 1+2*hosts || len(run.Spans) > 20*hosts {
 		t.Errorf("%d hosts of %d ranks have %d rows with %d spans", hosts, ranks, len(rows), len(run.Spans))
 	}
-	if len(run.Notes) != 1 || run.Notes[0] != "the job has more than 4096 ranks, so the ranks of a host share one row" {
-		t.Errorf("the notes are %q", run.Notes)
+	if len(run.Remarks) != 1 || run.Remarks[0] != "the job has more than 4096 ranks, so the ranks of a host share one row" {
+		t.Errorf("the remarks are %q", run.Remarks)
 	}
 }
