@@ -407,7 +407,7 @@ type Plan struct {
 	Exclusive  bool        // no other job may use the nodes
 	Overbooked bool        // ranks share CPUs
 	Gang       *Gang       // how it takes turns with other gangs; nil: it is no gang
-	Rejected   []Note      // candidates that cannot be used now, in their order, with the reasons
+	Rejected   []Note      // candidate hosts that cannot be used now, in their order, with the reasons
 	Notes      []Note      // for the user
 	Choice     *NodeChoice // how the nodes were chosen; nil: the user and the cluster file set no rules
 

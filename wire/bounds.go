@@ -59,7 +59,7 @@ var (
 	SignalRange       = Range{"signal", 0, 64}
 	pmiStateRange     = Range{"state of PMI", 0, 3}
 	streamRange       = Range{"stream", 0, 2}
-	RequestIDRange    = Range{"question", 0, 1 << 53}
+	RequestIDRange    = Range{"request ID", 0, 1 << 53}
 	pidRange          = Range{"pid", 0, 1 << 22} // PID_MAX_LIMIT of the kernel
 	ticketRange       = Range{"ticket", 0, math.MaxInt64}
 	uidRange          = Range{"uid", 0, math.MaxUint32}
@@ -103,7 +103,8 @@ func (l Length) truncate(text string) string {
 // These are the maximum lengths of strings meant for programs, which are never truncated, and of log lines.
 var (
 	pathLength       = Length{"path", maxPath}
-	markLength       = Length{"word", 64}
+	markLength       = Length{"mark", 64}
+	controlIDLength  = Length{"ID", 64}
 	nameLength       = Length{"name", maxSentence}
 	fenceIDLength    = Length{"fence", 960 << 10} // 65,536 ranges of ranks
 	busAddressLength = Length{"address", 64}

@@ -105,10 +105,10 @@ func (c *Codec) varint(p *int64) {
 	*p, c.buf = n, c.buf[size:]
 }
 
-// count writes n, or reads a length. A length that was read is never negative and never larger than the rest
+// length writes n, or reads a length. A length that was read is never negative and never larger than the rest
 // of the body, because each element takes at least one byte. For this reason, a broken message cannot cause
 // an allocation larger than itself.
-func (c *Codec) count(n int) int {
+func (c *Codec) length(n int) int {
 	size := int64(n)
 	c.varint(&size)
 	if c.Reading && (size < 0 || size > int64(len(c.buf))) {
@@ -120,7 +120,7 @@ func (c *Codec) count(n int) int {
 
 // Bytes reads or writes a byte slice. When reading, the slice is part of the received frame and not a copy.
 func (c *Codec) Bytes(p *[]byte, l Length) {
-	n := c.count(len(*p))
+	n := c.length(len(*p))
 	if !c.Reading {
 		c.buf = append(c.buf, *p...)
 		return
@@ -139,7 +139,7 @@ func (c *Codec) Blob(p *[]byte) { c.Bytes(p, Length{"blob", maxUnbounded}) }
 // Text reads or writes a string meant for programs. When reading, a string that is too long makes the message invalid.
 // Such strings are never truncated.
 func (c *Codec) Text(p *string, l Length) {
-	n := c.count(len(*p))
+	n := c.length(len(*p))
 	if !c.Reading {
 		c.buf = append(c.buf, *p...)
 		return
@@ -204,7 +204,7 @@ func (c *Codec) Time(p *time.Time, name string) {
 // List reads or writes a list of at most maxLen elements. It calls element for each element. A reader allocates
 // memory only as elements arrive (rule TRUST-30).
 func List[T any](c *Codec, p *[]T, maxLen Length, element func(*Codec, *T)) {
-	n := c.count(len(*p))
+	n := c.length(len(*p))
 	if !c.Reading {
 		for i := range *p {
 			element(c, &(*p)[i])

@@ -33,7 +33,7 @@ type ControlRequest struct {
 
 func (m *ControlRequest) Fields(c *Codec) {
 	c.Text(&m.Ledger, Length{"path", maxSentence})
-	c.Text(&m.ID, markLength)
+	c.Text(&m.ID, controlIDLength)
 	c.Word((*string)(&m.Role), "right")
 	c.Word((*string)(&m.Request.Job), "job")
 	c.Num(&m.Request.Owner, uidOrAnyRange)
@@ -56,7 +56,7 @@ type ControlReply struct {
 }
 
 func (m *ControlReply) Fields(c *Codec) {
-	c.Text(&m.ID, markLength)
+	c.Text(&m.ID, controlIDLength)
 	c.Word((*string)(&m.State), "state")
 	c.Sentence(&m.Text, "text")
 	List(c, &m.Ranks, Length{"ranks", MaxOnNode}, (*Codec).nodeRankState)

@@ -97,7 +97,7 @@ func (c *Codec) orphan(o *job.OrphanUsage) {
 func (c *Codec) RankState(s *job.RankState) {
 	c.Num(&s.Rank, RankRange)
 	c.Num(&s.PID, pidRange)
-	c.Word(&s.Phase, "life")
+	c.Word(&s.Phase, "phase")
 	c.Num8((*int8)(&s.PMI), pmiStateRange)
 	c.Num(&s.Barrier, Range{"barrier", 0, 1 << 53})
 	c.Word(&s.WaitsFor, "wait")

@@ -39,9 +39,9 @@ type ReplyKey struct {
 	ID    string // what ReplyID returns; empty if the messages have no ReplyID
 }
 
-// identified is implemented by requests and replies that have an ID. The ID distinguishes replies to several
+// messageWithID is implemented by requests and replies that have an ID. The ID distinguishes replies to several
 // requests of the same kind.
-type identified interface{ ReplyID() string }
+type messageWithID interface{ ReplyID() string }
 
 func (m *Prepare) ReplyID() string        { return m.Group.Name }
 func (m *Prepared) ReplyID() string       { return m.Group }
@@ -52,7 +52,7 @@ func (m *ControlReply) ReplyID() string   { return m.ID }
 
 func newReplyKey(reply reflect.Type, m Message) ReplyKey {
 	key := ReplyKey{reply: reply}
-	if m, ok := m.(identified); ok {
+	if m, ok := m.(messageWithID); ok {
 		key.ID = m.ReplyID()
 	}
 	return key

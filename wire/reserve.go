@@ -55,7 +55,7 @@ func (m *ReadMarks) Fields(c *Codec) { c.Text(&m.Tag, markLength) }
 // MarksRead is the reply to ReadMarks, with the marks under the tag.
 type MarksRead struct{ Marks []string }
 
-func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"words", MaxMarks}, markLength) }
+func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"marks", MaxMarks}, markLength) }
 
 // Survey requests the claims of running jobs on the node. The reply leaves out the claims of OwnJob, of ParentJob,
 // and of the jobs in which ParentJob runs.

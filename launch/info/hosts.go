@@ -19,7 +19,7 @@ type HostPolicy struct {
 	FindHosts  FindHosts // nil: ranks cannot name hosts
 	Allowed    job.SpawnHosts
 	Hosts      []KnownHost   // hosts of the job; programs know them by the host names that the machines report
-	Candidates []job.NodeDef // candidates of the job
+	Candidates []job.NodeDef // candidate hosts of the job
 }
 
 // A KnownHost is a host of the job, together with the host name that the machine itself reports.

@@ -88,30 +88,30 @@ func programDirs(dirs ...string) (all []string) {
 	return all
 }
 
-// readKey stores the value of the info key p of a spawned command in v, app or req. count is the number of ranks of the
+// readKey stores the value of the info key in pair of a spawned command in v, app or req. count is the number of ranks of the
 // command.
-func (v *infoValues) readKey(p spawn.Pair, count int, app *job.App, req *job.Request, g *HostPolicy) (err error) {
-	switch p.Key {
+func (v *infoValues) readKey(pair spawn.Pair, count int, app *job.App, req *job.Request, policy *HostPolicy) (err error) {
+	switch pair.Key {
 	case "host", "hosts", "add-host":
-		return v.confineToHosts(req, p.Value, g)
+		return v.confineToHosts(req, pair.Value, policy)
 	case "file", "hostfile": // the rank's helper reads these files and sends other keys
-		return fmt.Errorf("info key %s: the helper on the rank's host did not read the file %s", p.Key, p.Value)
+		return fmt.Errorf("info key %s: the helper on the rank's host did not read the file %s", pair.Key, pair.Value)
 	case "wdir":
-		app.Dir = resolvePath(app.Dir, p.Value)
+		app.Dir = resolvePath(app.Dir, pair.Value)
 	case "path":
-		app.SearchBefore = filepath.SplitList(p.Value)
+		app.SearchBefore = filepath.SplitList(pair.Value)
 	case "arch":
-		v.arch = archName(p.Value)
+		v.arch = archName(pair.Value)
 	case "soft":
-		if v.soft, err = parseSoft(p.Value, count); err != nil {
+		if v.soft, err = parseSoft(pair.Value, count); err != nil {
 			err = fmt.Errorf("info key soft: %w", err)
 		}
 	default:
-		if isLayoutKey(p.Key) {
+		if isLayoutKey(pair.Key) {
 			if v.layout == nil {
 				v.layout = make(layout)
 			}
-			v.layout[p.Key] = p.Value
+			v.layout[pair.Key] = pair.Value
 		}
 	}
 	return err

@@ -85,7 +85,7 @@ func (p *spliceSource) readAndSend(int) error {
 }
 
 // errNoSplice is returned when pages cannot be spliced, so that the rest of the input must be copied.
-var errNoSplice = errors.New("no passage")
+var errNoSplice = errors.New("the input cannot be spliced")
 
 // copyOut sends copies of the n bytes in t to all readers, and then returns errNoSplice.
 func (p *spliceSource) copyOut(t *pipe.SpliceBuffer, n int) error {
