@@ -75,7 +75,7 @@ func BenchmarkGet(b *testing.B) {
 				line = append(line[:0], "cmd=get kvsname=kvs_1_0 key=card-"...)
 				line = append(strconv.AppendInt(line, int64(i), 10), '\n')
 				c.input.addRead(copy(c.input.readBuffer(), line))
-				if err := c.answerMessages(); err != nil {
+				if err := c.handleMessages(); err != nil {
 					b.Fatal(err)
 				}
 			}

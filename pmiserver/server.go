@@ -26,7 +26,7 @@ type Info struct {
 	Mapping  string // value of PMI_process_mapping; if empty, that key is not found
 
 	// Parent is the group that spawned this one; empty if none did. The ranks of a spawned group find
-	// Preputs in their key-value space from the start; of equal keys the later pair counts. They also
+	// Preputs in their key-value space from the start; of equal keys the later pair is used. They also
 	// need PMI_SPAWNED=1 in their environment.
 	Parent  string
 	Preputs []spawn.Pair

@@ -53,7 +53,7 @@ func (s *Server) newSession(ctx context.Context, local int, conn io.ReadWriter, 
 // run reads requests and replies to them until the connection ends.
 func (c *rankSession) run(conn io.Reader) error {
 	for over := false; ; {
-		if problem := c.answerMessages(); problem != nil {
+		if problem := c.handleMessages(); problem != nil {
 			return &ProtocolError{Rank: c.Number, Reason: problem.Error(), Head: transcript.Escape(c.input.firstBytes())}
 		}
 		if over && c.state == Inited && !c.aborted {
@@ -68,9 +68,9 @@ func (c *rankSession) run(conn io.Reader) error {
 	}
 }
 
-// answerMessages handles all complete messages in the input buffer and sends all replies in one write. If the
+// handleMessages handles all complete messages in the input buffer and sends all replies in one write. If the
 // server is frozen, it discards all input (pmi-wire.md 6.3).
-func (c *rankSession) answerMessages() error {
+func (c *rankSession) handleMessages() error {
 	for !c.server.frozen.Load() {
 		line, err := c.input.nextMessage()
 		if err != nil {

@@ -106,7 +106,7 @@ type pairRef uint64
 
 func (p pairRef) pairIn(blobs [][]byte) []byte { return blobs[p>>32-1][uint32(p):] }
 
-// newLayer builds a layer from the pairs in blobs. If a key occurs several times, the last pair counts.
+// newLayer builds a layer from the pairs in blobs. If a key occurs several times, the last pair is used.
 func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	l := layer{blobs: blobs}
 	pairs := 0

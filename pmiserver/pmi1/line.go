@@ -18,10 +18,10 @@ func commandName(line []byte) []byte {
 // Parse splits a request into fields (pmi-wire.md 2.2). Values of the keys in lastFields may contain anything, even
 // spaces. Each such value ends at the next of these keys, and the last value ends at the end of the line. Words without
 // "=" or without a key are ignored.
-func Parse(a *pmiversion.Fields, line []byte, lastFields []string) {
-	*a = (*a)[:0]
+func Parse(fields *pmiversion.Fields, line []byte, lastFields []string) {
+	*fields = (*fields)[:0]
 	for i := len(lastFields) - 1; i >= 0; i-- {
-		line = cutTail(a, line, lastFields[i])
+		line = cutTail(fields, line, lastFields[i])
 	}
 	for len(line) > 0 {
 		token := line
@@ -31,14 +31,14 @@ func Parse(a *pmiversion.Fields, line []byte, lastFields []string) {
 			line = nil
 		}
 		if eq := bytes.IndexByte(token, '='); eq > 0 {
-			*a = append(*a, pmiversion.Field{Key: token[:eq], Value: token[eq+1:]})
+			*fields = append(*fields, pmiversion.Field{Key: token[:eq], Value: token[eq+1:]})
 		}
 	}
 }
 
 // cutTail removes " key=..." from the end of a line, and adds it to the fields. It returns the rest of the
 // line.
-func cutTail(a *pmiversion.Fields, line []byte, key string) []byte {
+func cutTail(fields *pmiversion.Fields, line []byte, key string) []byte {
 	for from := 0; ; {
 		n := bytes.Index(line[from:], []byte(key))
 		if n < 0 {
@@ -47,7 +47,7 @@ func cutTail(a *pmiversion.Fields, line []byte, key string) []byte {
 		n += from
 		end := n + len(key)
 		if n > 0 && line[n-1] == ' ' && end < len(line) && line[end] == '=' {
-			*a = append(*a, pmiversion.Field{Key: line[n:end], Value: line[end+1:]})
+			*fields = append(*fields, pmiversion.Field{Key: line[n:end], Value: line[end+1:]})
 			return line[:n-1]
 		}
 		from = n + 1

@@ -8,8 +8,8 @@ import (
 
 // Parse splits the body of a PMI-2 request into fields (pmi-wire.md 4.2). It changes body, because it replaces doubled
 // semicolons with single ones. It ignores words without "=", and everything from a zero byte on.
-func Parse(a *pmiversion.Fields, body []byte) {
-	*a = (*a)[:0]
+func Parse(fields *pmiversion.Fields, body []byte) {
+	*fields = (*fields)[:0]
 	for len(body) > 0 && body[0] != 0 {
 		n := bytes.IndexAny(body, "=;")
 		if n < 0 {
@@ -22,7 +22,7 @@ func Parse(a *pmiversion.Fields, body []byte) {
 		key := body[:n]
 		var value []byte
 		value, body = unescape(body[n+1:])
-		*a = append(*a, pmiversion.Field{Key: key, Value: value})
+		*fields = append(*fields, pmiversion.Field{Key: key, Value: value})
 	}
 }
 

@@ -215,7 +215,7 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 		return nil, err
 	}
 	for job := range others {
-		if err := s.sendToJob(ctx, x.nameOf(ownJob, job), mine); err != nil {
+		if err := s.sendToJob(ctx, x.namePrefix(ownJob, job), mine); err != nil {
 			return nil, err
 		}
 	}
@@ -223,7 +223,7 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 		return nil, failed
 	}
 	for job, namespaces := range others {
-		text, err := s.receiveFromLiving(job, x.nameOf(job, ownJob))
+		text, err := s.receiveFromLiving(job, x.namePrefix(job, ownJob))
 		if err != nil {
 			return nil, err
 		}
@@ -234,12 +234,12 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 		groups = append(groups, theirs...)
 	}
 	for job := range others { // a job must not end, and take its names with it, before the others have them
-		if err := s.sendToJob(ctx, x.nameOf(ownJob, job)+gotSuffix, nil); err != nil {
+		if err := s.sendToJob(ctx, x.namePrefix(ownJob, job)+gotSuffix, nil); err != nil {
 			return nil, err
 		}
 	}
 	for job := range others {
-		if _, err := s.receiveFromLiving(job, x.nameOf(job, ownJob)+gotSuffix); err != nil && !errors.Is(err, errJobEnded) {
+		if _, err := s.receiveFromLiving(job, x.namePrefix(job, ownJob)+gotSuffix); err != nil && !errors.Is(err, errJobEnded) {
 			return nil, err
 		}
 	}
@@ -352,8 +352,8 @@ func (s *Server) watchPortOwners(ctx context.Context, names []string) (watched c
 	}
 }
 
-// nameOf returns the beginning of the names under which the job sender publishes data for the job receiver.
-func (x *jobsExchanger) nameOf(sender, receiver string) string {
+// namePrefix returns the beginning of the names under which the job sender publishes data for the job receiver.
+func (x *jobsExchanger) namePrefix(sender, receiver string) string {
 	return fmt.Sprintf(NamePrefix+"%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 

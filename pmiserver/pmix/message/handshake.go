@@ -59,7 +59,7 @@ func ParseHandshake(body []byte) (h Handshake, err error) {
 	if credential := r.takeBytes(int(binary.BigEndian.Uint32(r.takeOrZeros(4)))); len(credential) == credentialSize {
 		h.UID = binary.NativeEndian.Uint32(credential)
 		h.GID = binary.NativeEndian.Uint32(credential[4:])
-	} else if h.Security == native {
+	} else if h.Security == nativeSecurity {
 		return Handshake{}, errHandshake
 	}
 	h.Flag = r.takeOrZeros(1)[0]
@@ -78,9 +78,9 @@ func ParseHandshake(body []byte) (h Handshake, err error) {
 // errHandshake is returned when a handshake is incomplete or contains a string of more than maxField bytes.
 var errHandshake = errors.New("malformed handshake")
 
-// native is the name of the PMIx security module that authenticates a client by its uid and gid, which the
+// nativeSecurity is the name of the PMIx security module that authenticates a client by its uid and gid, which the
 // kernel confirms.
-const native = "native"
+const nativeSecurity = "native"
 
 // maxField is the maximum size in bytes of a string in a handshake.
 const maxField = 255
@@ -127,7 +127,7 @@ func (f *handshakeReader) takeOrZeros(n int) []byte {
 // VERSION" in messages. uid is the user ID of the ranks.
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
-	case h.Security != native:
+	case h.Security != nativeSecurity:
 		return InvalidCredential, fmt.Sprintf("it uses the security method %q, but only native is supported", h.Security)
 	case h.UID != uid:
 		return InvalidCredential, fmt.Sprintf("it says that its uid is %d, but the ranks have another uid", h.UID)
