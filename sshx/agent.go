@@ -16,12 +16,12 @@ import (
 const agentTimeout = 30 * time.Second
 
 // A keyAgent is a connection to the user's ssh-agent, which all SSH connections share. Only the goroutine that
-// has received the single value of the channel token may use the connection.
+// has received the single value of the channel lock may use the connection.
 type keyAgent struct {
 	socket string
-	token  chan struct{}
+	lock   chan struct{}
 
-	// Used only by the goroutine that has taken the token.
+	// Used only by the goroutine that has taken the lock.
 	conn   *agentConn // nil if not connected
 	client agent.ExtendedAgent
 	listed bool
@@ -29,8 +29,8 @@ type keyAgent struct {
 }
 
 func newKeyAgent(socket string) *keyAgent {
-	a := &keyAgent{socket: socket, token: make(chan struct{}, 1)}
-	a.token <- struct{}{}
+	a := &keyAgent{socket: socket, lock: make(chan struct{}, 1)}
+	a.lock <- struct{}{}
 	return a
 }
 
@@ -39,11 +39,11 @@ func newKeyAgent(socket string) *keyAgent {
 // next request.
 func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
-	case <-a.token:
+	case <-a.lock:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	defer func() { a.token <- struct{}{} }()
+	defer func() { a.lock <- struct{}{} }()
 	if a.conn == nil {
 		conn, err := net.DialTimeout("unix", a.socket, agentTimeout)
 		if err != nil {
@@ -108,9 +108,9 @@ func (a *keyAgent) list(ctx context.Context) (keys []*agent.Key, err error) {
 }
 
 func (a *keyAgent) close() {
-	<-a.token
+	<-a.lock
 	a.disconnect()
-	a.token <- struct{}{}
+	a.lock <- struct{}{}
 }
 
 // sign asks the agent to sign data with a key of the agent.

@@ -118,7 +118,7 @@ type hostKeyChecker struct {
 	t              Target
 	clock          *deadline.Deadline
 	files          []*knownFile
-	answer         hostsOutput // output of KnownHostsCommand
+	commandOutput  hostsOutput // output of KnownHostsCommand
 	commandMissing string      // why KnownHostsCommand was not run; empty if it was
 	known          *knownKeys
 	fallback       *knownKeys // lines for the name without port; nil: none
@@ -144,8 +144,8 @@ func (d *Dialer) newHostKeyChecker(t Target, clock *deadline.Deadline) *hostKeyC
 // name without port are taken only from the files.
 func (h *hostKeyChecker) lookUpHost() {
 	files := h.files
-	if h.answer.file != nil {
-		files = append(slices.Clip(files), h.answer.file)
+	if h.commandOutput.file != nil {
+		files = append(slices.Clip(files), h.commandOutput.file)
 	}
 	h.known = lookUpKnown(files, h.t.knownName())
 	h.fallback = nil
@@ -240,7 +240,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 	case KindChangedKey:
 		e := newDialError(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
 			withDetails("%s has the key %s, but %s has another key", h.t.knownName(), fingerprint, where)
-		if h.answer.file != nil && v.line.file == h.answer.file.path {
+		if h.commandOutput.file != nil && v.line.file == h.commandOutput.file.path {
 			return e.withHint("ask the maintainer of the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
 		e.command = h.forgetCommand(v.line)

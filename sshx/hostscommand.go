@@ -81,7 +81,7 @@ func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error
 		return nil
 	}
 	words := c.words(reason, h.t.knownName(), key)
-	if slices.Equal(h.answer.words, words) {
+	if slices.Equal(h.commandOutput.words, words) {
 		return nil
 	}
 	if h.commandMissing = whyMissing(words[0]); h.commandMissing != "" {
@@ -96,7 +96,7 @@ func (h *hostKeyChecker) runHostsCommand(reason string, key ssh.PublicKey) error
 	if err != nil {
 		return h.commandFailed(words, err)
 	}
-	h.answer = hostsOutput{words, newKnownFile("output of "+words[0], out.String())}
+	h.commandOutput = hostsOutput{words, newKnownFile("output of "+words[0], out.String())}
 	h.lookUpHost()
 	return nil
 }

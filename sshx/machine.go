@@ -40,8 +40,8 @@ type LocalMachine struct {
 	cancel  context.CancelFunc
 	running sync.WaitGroup // running commands and look-ups
 
-	mu      sync.Mutex // guards answers; nothing starts after Close
-	answers map[string]*cachedResult
+	mu      sync.Mutex // guards results; nothing starts after Close
+	results map[string]*cachedResult
 }
 
 var _ Machine = (*LocalMachine)(nil)
@@ -65,7 +65,7 @@ const maxLookups = 8
 // NewLocalMachine returns a LocalMachine that runs commands with a shell. At most parallel commands run at
 // the same time; 0 means 1.
 func NewLocalMachine(shell string, parallel int) *LocalMachine {
-	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), answers: map[string]*cachedResult{}}
+	l := &LocalMachine{shell: shell, limit: commandLimit, slots: make(chan struct{}, max(parallel, 1)), names: make(chan struct{}, maxLookups), results: map[string]*cachedResult{}}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }
@@ -184,14 +184,14 @@ func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, key 
 func (l *LocalMachine) startLookup(slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (*cachedResult, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if a := l.answers[key]; a != nil {
+	if a := l.results[key]; a != nil {
 		return a, nil
 	}
 	if err := l.ctx.Err(); err != nil {
 		return nil, err
 	}
 	a := &cachedResult{done: make(chan struct{})}
-	l.answers[key] = a
+	l.results[key] = a
 	l.running.Go(func() {
 		defer close(a.done)
 		select {
@@ -203,7 +203,7 @@ func (l *LocalMachine) startLookup(slots chan struct{}, key string, find func(co
 		}
 		if a.err != nil {
 			l.mu.Lock()
-			delete(l.answers, key)
+			delete(l.results, key)
 			l.mu.Unlock()
 		}
 	})

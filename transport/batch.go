@@ -87,12 +87,12 @@ func (s *ByStarter) argv(host Host) ([]string, error) {
 // dial runs the starter for a host and returns the stream of the helper. The helper uses the stdin and stdout of
 // the starter.
 func (s *ByStarter) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
-	return s.dialTo(ctx, host, new(dialBacks))
+	return s.dialTo(ctx, host, new(dialBackListener))
 }
 
 // dialTo runs the starter for a host and returns the stream of the helper. If c expects a connection from the host's
 // helper, the helper connects to mpiexec instead of using the starter's streams.
-func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
+func (s *ByStarter) dialTo(ctx context.Context, host Host, c *dialBackListener) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
 		return nil, err
@@ -155,8 +155,8 @@ func NotInJob(host, system, number string) error {
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
 }
 
-// A dialBacks lists helpers that should connect to mpiexec by TCP. Each helper is started by its own call of the
-// starter (rule RM-36):
+// A dialBackListener waits for the TCP connections of helpers. Each helper is started by its own call of the starter
+// (rule RM-36):
 //
 //	mpiexec                                    helper
 //	   | <---------------- run WHERE            over the starter's streams, as usual
@@ -165,7 +165,7 @@ func NotInJob(host, system, number string) error {
 //	   | <---------------- stay WHY             it cannot connect: it uses the starter's streams
 //
 // The zero value expects no helper to connect.
-type dialBacks struct {
+type dialBackListener struct {
 	starter    *ByStarter
 	listener   *dialback.Listener
 	joinToken  string
@@ -182,8 +182,8 @@ type dialBacks struct {
 // listenForDialBacks opens a port to which the helpers of hosts can connect. If that fails, it logs a warning,
 // and the helpers use the starter's streams instead. A starter with a Secret has no streams for helpers. For
 // such a starter, listenErr is set in the result instead of the warning.
-func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBacks {
-	c := &dialBacks{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
+func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBackListener {
+	c := &dialBackListener{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
 	c.remaining.Store(int32(len(hosts)))
 	var names []string
 	for _, host := range hosts {
@@ -235,7 +235,7 @@ func envValue(environ []string, name string) (value string) {
 }
 
 // deliverStreams passes each helper's connection to the dialBack of the helper's host.
-func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
+func (c *dialBackListener) deliverStreams(channels map[string]chan net.Conn) {
 	for {
 		select {
 		case a := <-c.listener.Connections():
@@ -248,7 +248,7 @@ func (c *dialBacks) deliverStreams(channels map[string]chan net.Conn) {
 
 // hostDone records that one host has its Result. When all hosts have a Result, hostDone closes the port to which
 // helpers connect.
-func (c *dialBacks) hostDone() {
+func (c *dialBackListener) hostDone() {
 	if c.remaining.Add(-1) == 0 && c.listener != nil {
 		c.listener.Close()
 		close(c.closed)
@@ -257,7 +257,7 @@ func (c *dialBacks) hostDone() {
 
 // dialBackOf returns the dialBack of a host on the first call for that host. It returns nil on later calls, and for a
 // host whose helper does not connect to mpiexec.
-func (c *dialBacks) dialBackOf(host string) *dialBack {
+func (c *dialBackListener) dialBackOf(host string) *dialBack {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stream, ok := c.streams[host]
@@ -273,7 +273,7 @@ func (c *dialBacks) dialBackOf(host string) *dialBack {
 type dialBack struct {
 	host   string // as the batch system spells it
 	stream <-chan net.Conn
-	owner  *dialBacks
+	owner  *dialBackListener
 }
 
 // cannotDialBack reports that a helper cannot connect to mpiexec. For the first host this is a warning, and

@@ -190,7 +190,7 @@ func TestDialBackRefused(t *testing.T) {
 	}
 }
 
-// readNoDialBack reads up to the report and leaves the rest unread.
+// readDialBackFailure reads up to the report and leaves the rest unread.
 func TestReadNoDialBack(t *testing.T) {
 	for text, want := range map[string]struct{ why, rest string }{
 		"\x1eremshell stay no route\r\nfrom now on":             {"no route", "from now on"},
@@ -200,7 +200,7 @@ func TestReadNoDialBack(t *testing.T) {
 		"\x1eremshell run cache\n":                              {},
 	} {
 		in := bufio.NewReaderSize(strings.NewReader(text), 4096)
-		s := readNoDialBack(in)
+		s := readDialBackFailure(in)
 		if rest, _ := io.ReadAll(in); s.why != want.why || (s.err != nil) != (want.why == "") || string(rest) != want.rest {
 			t.Errorf("%.40q: %+v, then %q; want %+v", text, s, rest, want)
 		}
@@ -214,7 +214,7 @@ func FuzzReadNoDialBack(f *testing.F) {
 	f.Add("\x1eremshell stay")
 	f.Fuzz(func(t *testing.T, text string) {
 		in := bufio.NewReaderSize(strings.NewReader(text), 64)
-		s := readNoDialBack(in)
+		s := readDialBackFailure(in)
 		rest, _ := io.ReadAll(in)
 		switch before, is := strings.CutSuffix(text, string(rest)); {
 		case s.err != nil && len(rest) > 0, s.err == nil && (!is || !strings.HasSuffix(before, "\n") || strings.Contains(s.why, "\n")):

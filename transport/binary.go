@@ -32,12 +32,12 @@ type HelperBinary struct {
 	nodePath     string   // path on the node; if empty, it is searched for there, or sent
 	delivery     string   // "always" send it, "never" send it, or else send it if the node has none
 	stepNames    *stepVariables
-	dialBack     *invitedHelper // how the helper connects to mpiexec; nil if it does not, or is started by a step
-	attach       *attach        // how sessions on nodes join a batch job; nil if they do not
-	silent       bool           // the script prints nothing (noinput.go)
-	silentArgs   string         // the helper's arguments for connecting to mpiexec, with its input; empty unless silent
-	tracer       StepTracer     // traces the steps of the connection
-	loginShell   string         // the user's login shell on this machine; empty if unknown
+	dialBack     *invitedHelper   // how the helper connects to mpiexec; nil if it does not, or is started by a step
+	attach       *batchAttachment // how sessions on nodes join a batch job; nil if they do not
+	silent       bool             // the script prints nothing (noinput.go)
+	silentArgs   string           // the helper's arguments for connecting to mpiexec, with its input; empty unless silent
+	tracer       StepTracer       // traces the steps of the connection
+	loginShell   string           // the user's login shell on this machine; empty if unknown
 }
 
 // A StepTracer is called when a step of connecting to a host begins, from any goroutine. The StepTracer returns
@@ -102,24 +102,24 @@ func (s HelperBinary) WithDelivery(mode string) HelperBinary {
 	return s
 }
 
-// An attach makes the shell on each node add its session to a job of a batch system before the shell starts the
-// helper.
-type attach struct {
+// A batchAttachment makes the shell on each node add its session to a job of a batch system before the shell starts
+// the helper.
+type batchAttachment struct {
 	*batch.Attach
-	job   string
-	apart func(host, reason string) // called for each node where that failed
+	job    string
+	failed func(host, reason string) // called for each node where that failed
 }
 
 // Attaching returns a copy of s that adds the session on each node to a batch job before the helper starts. If adding
 // the session fails on a node, failed is called, from any goroutine. reason is "missing", "failed", or another reason
 // that the node reports.
 func (s HelperBinary) Attaching(attachment *batch.Attach, job string, failed func(host, reason string)) HelperBinary {
-	s.attach = &attach{attachment, job, failed}
+	s.attach = &batchAttachment{attachment, job, failed}
 	return s
 }
 
 // fill returns the placeholders of the delivery script that concern the batch job, each followed by its value.
-func (a *attach) fill() []string {
+func (a *batchAttachment) fill() []string {
 	if a == nil {
 		return []string{"@JOIN@", ":", "@ATTACH@", ":", "@JOBFLAG@", "", "@JOB@", "''", "@PROCESSFLAG@", "", "@VARIABLE@", "_rs_x"}
 	}

@@ -81,15 +81,15 @@ func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLin
 // package describes the protocol.
 type delivery struct {
 	*Conn
-	self          HelperBinary
-	host          string
-	limit         *deadline.Deadline
-	timeouts      stepTimeouts
-	writeErr      error         // error of a write; the host's reason may still be waiting to be read
-	shellAnswered bool          // /bin/sh has replied
-	sending       bool          // the host has requested the binary
-	transferTime  time.Duration // how long the host may take to confirm the binary; 0 until all of it is sent
-	endStep       func(error)   // ends the current trace step; nil if there is none
+	self         HelperBinary
+	host         string
+	limit        *deadline.Deadline
+	timeouts     stepTimeouts
+	writeErr     error         // error of a write; the host's reason may still be waiting to be read
+	shellReplied bool          // /bin/sh has replied
+	sending      bool          // the host has requested the binary
+	transferTime time.Duration // how long the host may take to confirm the binary; 0 until all of it is sent
+	endStep      func(error)   // ends the current trace step; nil if there is none
 }
 
 // beginTimedStep begins a step of the delivery with the time limit of that step.
@@ -133,7 +133,7 @@ func (d *delivery) converse() error {
 				return err
 			}
 		case verb == "apart" && d.self.attach != nil: // else it was not requested, or was already reported
-			d.self.attach.apart(d.host, text)
+			d.self.attach.failed(d.host, text)
 			d.self.attach = nil
 		case verb == "run" && slices.Contains(sources, text):
 			d.source = text
@@ -195,8 +195,8 @@ func (d *delivery) readLine() (verb, text string, err error) {
 			return "", "", err
 		}
 		if rest, ok := strings.CutPrefix(lineMarker[:1]+string(line), lineMarker); ok {
-			if !d.shellAnswered { // later lines do not give the shell more time
-				d.shellAnswered, d.shell = true, d.timeouts.shell-d.limit.Left()
+			if !d.shellReplied { // later lines do not give the shell more time
+				d.shellReplied, d.shell = true, d.timeouts.shell-d.limit.Left()
 				d.limit.BeginStep(d.timeouts.others)
 			}
 			verb, text, _ = strings.Cut(rest, " ")
@@ -273,8 +273,8 @@ func (d *delivery) awaitDialBack() error {
 	if _, err := io.WriteString(d.link, d.self.dialBack.owner.joinToken); err != nil {
 		d.writeErr = err
 	}
-	cannot := make(chan noDialBack, 1)
-	go func(in *bufio.Reader) { cannot <- readNoDialBack(in) }(d.in) // if the helper connects, this reads the old stream to its end
+	cannot := make(chan dialBackFailure, 1)
+	go func(in *bufio.Reader) { cannot <- readDialBackFailure(in) }(d.in) // if the helper connects, this reads the old stream to its end
 	select {
 	case conn := <-d.self.dialBack.stream:
 		connected := newConn(d.self.dialBack.newLink(conn, d.self.dialBack.starter))
@@ -290,33 +290,33 @@ func (d *delivery) awaitDialBack() error {
 	}
 }
 
-// A noDialBack is a helper's report that it cannot connect to mpiexec, with the reason. err is set if the stream
+// A dialBackFailure is a helper's report that it cannot connect to mpiexec, with the reason. err is set if the stream
 // ended before a report came.
-type noDialBack struct {
+type dialBackFailure struct {
 	why string
 	err error
 }
 
-// noDialBackVerb is the beginning of the line in which a helper reports that it cannot connect to mpiexec.
-const noDialBackVerb = "stay "
+// dialBackFailureVerb is the beginning of the line in which a helper reports that it cannot connect to mpiexec.
+const dialBackFailureVerb = "stay "
 
 // ReportStaysOnStream writes a helper's report that it cannot connect to mpiexec, with the reason. The
 // helper then uses the stream on which it received the join token.
 func ReportStaysOnStream(out io.Writer, cause error) {
-	fmt.Fprintf(out, "%s%s%s\n", lineMarker, noDialBackVerb, cause)
+	fmt.Fprintf(out, "%s%s%s\n", lineMarker, dialBackFailureVerb, cause)
 }
 
-// readNoDialBack reads until the end of a noDialBack, by which a helper reports that it cannot connect to mpiexec. It
-// drops other text that comes before the noDialBack.
-func readNoDialBack(in *bufio.Reader) noDialBack {
+// readDialBackFailure reads until the end of a dialBackFailure. It drops other text that comes before the
+// dialBackFailure.
+func readDialBackFailure(in *bufio.Reader) dialBackFailure {
 	for whole := true; ; {
 		line, err := in.ReadSlice('\n')
-		why, isReport := strings.CutPrefix(string(line), lineMarker+noDialBackVerb)
+		why, isReport := strings.CutPrefix(string(line), lineMarker+dialBackFailureVerb)
 		switch {
 		case err == nil && isReport && whole:
-			return noDialBack{why: strings.TrimRight(why, "\r\n")}
+			return dialBackFailure{why: strings.TrimRight(why, "\r\n")}
 		case err != nil && err != bufio.ErrBufferFull:
-			return noDialBack{err: err}
+			return dialBackFailure{err: err}
 		}
 		whole = err == nil
 	}
@@ -410,7 +410,7 @@ func (d *delivery) contextError(cause error, stderr string) *Error {
 	case d.sending:
 		return late("deliver", KindNoRoute, "install mpiexec there and give its path with path= in a host file, or raise --shell-timeout",
 			"the copy of mpiexec arrives at less than %d KB/s", deadline.MinRate/1000)
-	case d.shellAnswered:
+	case d.shellReplied:
 		return late("deliver", KindNoRoute, "check whether a file system hangs there: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
 			"/bin/sh did not report within %s whether mpiexec is there", formatSeconds(d.timeouts.others))
 	case d.timeouts.suspect == "" && len(d.noise) == 0:

@@ -638,7 +638,7 @@ func TestOtherMachine(t *testing.T) {
 	p := n.start(t)
 	script := strings.Replace(s.deliveryScript("t"), unamePattern("linux", "amd64"), `Linux\ vax`, 1)
 	io.WriteString(p, script)
-	d := &delivery{self: s, host: "n1", Conn: newConn(p), shellAnswered: true}
+	d := &delivery{self: s, host: "n1", Conn: newConn(p), shellReplied: true}
 	if verb, text, err := d.readLine(); verb != "shell" || text != "" || err != nil {
 		t.Fatalf("%s %s %v", verb, text, err)
 	}

@@ -47,7 +47,7 @@ func (s HelperBinary) silentScript(host, token string) []string {
 
 // dialWithoutInput runs a starter that passes no input to the host, and returns the connection that the
 // helper makes.
-func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBacks) (io.ReadWriteCloser, error) {
+func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBackListener) (io.ReadWriteCloser, error) {
 	call, err := s.starterCall(host)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (s *ByStarter) dialWithoutInput(ctx context.Context, host Host, c *dialBack
 }
 
 // silentError returns the error for a starter that ended before the helper had connected.
-func (s *ByStarter) silentError(host Host, c *dialBacks, p *localCommand) *Error {
+func (s *ByStarter) silentError(host Host, c *dialBackListener, p *localCommand) *Error {
 	program := s.System.Starter.Program
 	exit := p.ended(programEndTime).exit
 	e := &Error{Host: host.Name, Step: "deliver", Kind: KindMissing, Raw: p.stderr()}
