@@ -39,10 +39,10 @@ func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 			continue
 		}
 		low, high, isRange := strings.Cut(item, "-")
-		first, ok := parseCore(low)
+		first, ok := parseCNumber(low)
 		last := first
 		if ok && isRange {
-			last, ok = parseCore(high)
+			last, ok = parseCNumber(high)
 		}
 		if !ok || len(numbers) > maxCPUMap {
 			return nil, item, false
@@ -58,9 +58,9 @@ func ParseCPUMap(text string) (numbers []int, bad string, ok bool) {
 	return numbers, "", true
 }
 
-// parseCore parses a number as C's strtol with base 0 does. Blanks and a plus sign may precede the number. The number's
-// prefix determines its base. If the number is invalid or other text follows it, parseCore returns false.
-func parseCore(text string) (int, bool) {
+// parseCNumber parses a number as C's strtol with base 0 does. Blanks and a plus sign may precede the number. The
+// number's prefix determines its base. If the number is invalid or other text follows it, parseCNumber returns false.
+func parseCNumber(text string) (int, bool) {
 	text = strings.TrimPrefix(strings.TrimLeft(text, blanks), "+")
 	base := 10
 	if hex, is := cutHex(text); is {

@@ -49,7 +49,7 @@ func (s topologies) topologyOf(n *node) (pin.Topology, error) {
 		t = regularTopology(shape[0], shape[1], shape[2])
 		s[shape] = t
 	}
-	return closeCPUs(t, n.Allowed), nil
+	return restrictCPUs(t, n.Allowed), nil
 }
 
 func valueOr(p *int, fallback int) int {
@@ -92,12 +92,12 @@ func listedTopology(cores []core, allowed *[]int) (pin.Topology, error) {
 		t.Cores = append(t.Cores, pin.Core{CPUs: slices.Sorted(slices.Values(c.CPUs)), CoreLocation: c.location()})
 	}
 	slices.SortFunc(t.Cores, func(a, b pin.Core) int { return cmp.Compare(a.CPUs[0], b.CPUs[0]) })
-	return closeCPUs(t, allowed), nil
+	return restrictCPUs(t, allowed), nil
 }
 
-// closeCPUs returns a topology in which the CPUs of t that are not in allowed are unusable. If allowed is nil, all CPUs
-// stay usable.
-func closeCPUs(t pin.Topology, allowed *[]int) pin.Topology {
+// restrictCPUs returns a topology in which the CPUs of t that are not in allowed are unusable. If allowed is nil, all
+// CPUs stay usable.
+func restrictCPUs(t pin.Topology, allowed *[]int) pin.Topology {
 	if allowed == nil {
 		return t
 	}

@@ -24,7 +24,7 @@ func (f *Cluster) upInProcess(o Options) error {
 	if sid, err := unix.Getsid(0); err == nil && sid == os.Getpid() {
 		f.ProcessGroup = sid // so that another process can take the cluster down
 	}
-	if err := f.freePorts(o.Hosts); err != nil {
+	if err := f.addLoopbackHosts(o.Hosts); err != nil {
 		return err
 	}
 	if err := f.aliasFiles(o); err != nil {

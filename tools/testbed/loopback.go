@@ -18,7 +18,7 @@ import (
 func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
-	if err := f.freePorts(o.Hosts); err != nil {
+	if err := f.addLoopbackHosts(o.Hosts); err != nil {
 		return err
 	}
 	if os.Geteuid() == 0 {
@@ -39,9 +39,9 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	return f.waitSSHD(ctx)
 }
 
-// freePorts appends the given number of hosts to f.Hosts. Each host has an address and a port on which no process
-// listens.
-func (f *Cluster) freePorts(hosts int) error {
+// addLoopbackHosts appends the given number of hosts to f.Hosts. Each host has an address and a port on which no
+// process listens.
+func (f *Cluster) addLoopbackHosts(hosts int) error {
 	for i := range hosts {
 		ln, err := listenLoopback(i)
 		if err != nil {
