@@ -33,8 +33,8 @@ func (j *Job) noteWaitingRank(n *Node, m *wire.PMIReport) []supervise.Event {
 	return []supervise.Event{twoLibraries(*pmi, *pmix, len(g.Apps))}
 }
 
-// twoLibraries returns the failure of a group in which some ranks use PMI and others PMIx. No barrier of such a
-// group can complete, because it waits for all ranks. apps is the number of app contexts of the group.
+// twoLibraries returns the Failure for a group in which some ranks use PMI and others PMIx. A barrier of such a group
+// never completes, because it waits for all ranks. apps is the number of app contexts of the group.
 func twoLibraries(pmi, pmix waitingRank, apps int) supervise.Failure {
 	name := func(w waitingRank) string {
 		if apps > 1 {

@@ -101,8 +101,8 @@ func ToHost(def job.NodeDef) transport.Host {
 		Helper: def.HelperPath, Index: def.ID, Local: def.Local}
 }
 
-// receiveHello performs the handshake with a helper. If the helper's host could not be reached, it returns the error of
-// the dialer.
+// receiveHello returns the Node for a dialled connection, after the handshake with its helper. If the helper's host
+// could not be reached, it returns the error of the dialer.
 func (c *Connector) receiveHello(ctx context.Context, def job.NodeDef, dialled transport.Result, start time.Time) (n *Node, err error) {
 	defer func() {
 		if why := recover(); why != nil {
