@@ -122,9 +122,9 @@ func (f *handshakeReader) takeOrZeros(n int) []byte {
 	return make([]byte, n)
 }
 
-// Refusal decides whether to accept a client whose namespace and rank are valid (pmix-wire.md 3.3). It returns Success
-// if the client is accepted. Otherwise it returns the status to reply with, and a phrase that follows "PMIx client
-// VERSION" in messages. uid is the user ID of the ranks.
+// Refusal decides whether the server accepts a client whose namespace and rank are valid (pmix-wire.md 3.3). It returns
+// Success if the server accepts the client. Otherwise it returns the status to reply with and the reason. The reason
+// continues a message that begins with "PMIx client VERSION". uid is the user ID of the ranks.
 func (h *Handshake) Refusal(uid uint32) (Status, string) {
 	switch {
 	case h.Security != nativeSecurity:

@@ -6,7 +6,8 @@ import (
 	"math"
 )
 
-// These are the sizes of messages, in bytes (pmix-wire.md 4 and 11).
+// These are the size of a header and the maximum sizes of a handshake and of the bodies of messages, in bytes
+// (pmix-wire.md 4 and 11).
 const (
 	HeaderSize   = 16
 	MaxHandshake = 131_072
@@ -43,8 +44,8 @@ func AppendHeader(dst []byte, tag uint32, size int) []byte {
 // caller appends the body and then calls FinishReply.
 func NewReply(tag uint32) []byte { return AppendHeader(nil, tag, 0) }
 
-// FinishReply sets the size of a reply. If the body is larger than MaxReply, it is replaced by the status
-// NoMemory, and fits is false (rule PMIX-23).
+// FinishReply writes the size of the body into the header of a reply. If the body is larger than MaxReply, FinishReply
+// replaces it by the status NoMemory, and fits is false (rule PMIX-23).
 func FinishReply(reply []byte) (finished []byte, fits bool) {
 	size := len(reply) - HeaderSize
 	if fits = size <= MaxReply; !fits {

@@ -16,8 +16,8 @@ const MaxLogText = 64 << 10
 // only one is printed. Text that is not from a file has no topic (rule PMIX-48).
 type Topic struct{ File, Name string }
 
-// Texts returns the texts that the request asks to print. all is false if the request also asks for something
-// else, such as the system log or mail.
+// Texts returns the texts that the client asks mpiexec to print. all is false if the client also asks for something
+// else, such as an entry in the system log or a mail.
 func (l *Log) Texts() (texts []LogText, all bool) {
 	file, _ := l.Directives.text("pmix.log.key")
 	name, _ := l.Directives.text("pmix.log.val")
@@ -41,8 +41,8 @@ func (l *Log) Texts() (texts []LogText, all bool) {
 	return texts, all
 }
 
-// helpText decodes a help text in the form that Open MPI 4 sends. The value also contains the text's file and
-// name, and says whether its placeholders have been filled in. If they have not been filled in, Text is empty.
+// helpText decodes a help text in the form that Open MPI 4 sends. The value contains the topic of the text, a flag and
+// the text. The flag is 0 if the placeholders of the text have not been filled in; Text is then empty.
 func helpText(v bfrops.Value) (text LogText, ok bool) {
 	blob, ok := v.Blob()
 	if !ok {

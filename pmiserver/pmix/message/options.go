@@ -8,7 +8,7 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Options are the options of a request, as a list of Infos. If a key occurs twice, the last value is used.
+// Options is the list of options in a request. If a key occurs twice, the last value is used.
 type Options []bfrops.Info
 
 // Find returns the value of a key.
@@ -35,8 +35,8 @@ func (o Options) Immediate() bool { return o.flag("pmix.immediate") }
 // ContextID reports whether the client wants a context ID for a PMIx group.
 func (o Options) ContextID() bool { return o.flag("pmix.grp.actxid") }
 
-// Timeout returns how long the client is willing to wait, or 0 for no limit. It is encoded in whole seconds,
-// as a number of any type (rule PMIX-27).
+// Timeout returns how long the client is willing to wait, or 0 for no limit. The client may send the number of seconds
+// as an integer of any type (rule PMIX-27).
 func (o Options) Timeout() time.Duration {
 	v, _ := o.Find("pmix.timeout")
 	seconds, ok := v.Number()
@@ -69,8 +69,8 @@ const (
 	ListedProcs Range = 6 // processes of a list
 )
 
-// IsForNobody reports whether an event with this range is sent to no client. It returns true for an event to
-// the resource manager or to the process itself, and for an invalid range.
+// IsForNobody reports whether an event with this range is sent to no client. It returns true for an event that is meant
+// only for the resource manager or for the sender itself, and for an invalid range.
 func (r Range) IsForNobody() bool { return r == 1 || r > ListedProcs }
 
 // A Persistence says how long a published name is kept.

@@ -70,7 +70,7 @@ type Refusal struct {
 func (r *Refusal) Error() string { return r.Command + ": " + r.Err.Error() }
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// ErrEmpty is returned by Parse for a message without a command. The connection should be closed.
+// ErrEmpty is returned by Parse for a message without a command. The caller should close the connection.
 var ErrEmpty = errors.New("a message is empty")
 
 var errUnknown = errors.New("this command is not supported")

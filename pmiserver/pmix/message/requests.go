@@ -193,8 +193,8 @@ func (c *Connect) read(r *bfrops.Reader) { c.Procs, c.Options = nonEmptyProcs(r)
 
 func (c *Connect) trace(l *traceLine) { l.procs(c.Procs); l.options(c.Options) }
 
-// Disconnect is a request to wait for all processes of a connected set, and then to undo Connect
-// (pmix-wire.md 6.10).
+// Disconnect is a request to wait for all processes of a connected set, and then to undo their Connect (pmix-wire.md
+// 6.10).
 type Disconnect struct {
 	Procs   []bfrops.Proc // at least 1
 	Options Options       // Timeout
