@@ -36,8 +36,8 @@ func (c *rankSession) SendReply(reply []byte) { c.sendReply(reply) }
 // DeadRanks returns the ranks of the group that have failed while the others continue, as a string such as "3,1".
 func (c *rankSession) DeadRanks() string { return c.server.DeadRanks() }
 
-// Fence makes the rank enter the fence of its group. It sends the bytes that release returns when the fence
-// completes. Earlier replies that are still in the buffer are sent first.
+// Fence makes the rank enter the fence of its group. When the fence completes, the rank receives the bytes that release
+// returns. Earlier replies that are still in the buffer are sent first.
 func (c *rankSession) Fence(release func() []byte) {
 	c.flush()
 	if c.server.fence.WaitsIn(c.localIndex) > 0 {
@@ -77,7 +77,8 @@ func (c *rankSession) Spawn(r spawn.Request, answer func(spawn.Result) []byte) (
 	return ""
 }
 
-// Publish publishes a name. It returns errLongName if name and port together exceed maxNameBytes.
+// Publish publishes a name. added is false if the name is already published. Publish returns errLongName if name and
+// port together exceed maxNameBytes.
 func (c *rankSession) Publish(service, port []byte) (added bool, err error) {
 	switch {
 	case c.server.Names == nil:

@@ -86,7 +86,7 @@ func (c *client) handlePublish(q requestInfo, r *message.Publish) {
 	})
 }
 
-// handleUnpublish removes names from the table. It is not an error if the table does not contain a name.
+// handleUnpublish removes names from the table. Names that the table does not contain are ignored.
 func (c *client) handleUnpublish(q requestInfo, r *message.Unpublish) {
 	c.requestNames(q, len(r.Keys), func(ctx context.Context) message.Status {
 		for _, key := range r.Keys {
@@ -235,9 +235,9 @@ func appendDatum(dst []byte, d bfrops.Datum) []byte {
 	return bfrops.AppendPair(bfrops.AppendProc(dst, d.Publisher), d.Key, d.Value)
 }
 
-// toDatum returns the key, the value and the publisher of a name that was found under key. If the name was
-// published by PMI-1 or PMI-2, the value is a string, and the publisher has the rank NoRank. The error is
-// errBadName: the value is malformed or was published under another key.
+// toDatum returns the key, the value and the publisher of a name that was found under key. If the name was published by
+// PMI-1 or PMI-2, the value is a string, and the publisher has the rank NoRank. If the value is malformed or was
+// published under another key, toDatum returns errBadName.
 func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	if len(n.Value) == 0 {
 		return bfrops.Datum{Publisher: bfrops.Proc{Namespace: namespace, Rank: bfrops.NoRank}, Pair: bfrops.Pair{Key: key, Value: bfrops.TextOf(n.Port)}}, nil
@@ -250,5 +250,5 @@ func (n Name) toDatum(key, namespace string) (bfrops.Datum, error) {
 	return d, nil
 }
 
-// errBadName is returned for a published value that is not encoded as appendDatum encodes values.
+// errBadName is returned by toDatum for a value that is malformed or was published under another key.
 var errBadName = errors.New("the value of the name cannot be decoded")

@@ -254,8 +254,8 @@ func (s *Server) announceJob(ctx context.Context, job string) error {
 	return err
 }
 
-// presenceOf returns the name that a job publishes to show that it has not ended. The name is published when
-// a rank of the job first uses names, and remains until the job ends.
+// presenceOf returns the name that a job publishes to show that it has not ended. The job publishes this name before it
+// first accesses the names that jobs share. The name remains until the job ends.
 func presenceOf(job string) string {
 	return fmt.Sprintf(NamePrefix+"job-%x", sha256.Sum256([]byte(job)))
 }
@@ -357,8 +357,9 @@ func (x *jobsExchanger) namePrefix(sender, receiver string) string {
 	return fmt.Sprintf(NamePrefix+"%x-%d", sha256.Sum256([]byte(x.text+" "+sender+" "+receiver)), x.past)
 }
 
-// describe encodes the groups of this job in the set of processes, with the data that their members have
-// committed. all contains the records of all nodes. For a disconnect, describe adds no data.
+// describe encodes those groups of this job that have processes in the set, with the data that their members have
+// committed. all contains the records that the nodes of this job have exchanged. For a disconnect, describe adds no
+// data.
 func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, error) {
 	records, err := x.m.decodeRecords(all)
 	if err != nil {
@@ -441,7 +442,7 @@ func decodeJob(text []byte, namespaces []string) (groups []groupRecord, err erro
 	return groups, nil
 }
 
-// isValid reports whether the description of a group is plausible.
+// isValid reports whether the numbers and lengths in a record, which another job has sent, are possible.
 func (r groupRecord) isValid() bool {
 	ranks, used := 0, make([]bool, len(r.Nodes))
 	for _, n := range r.Apps {
@@ -481,9 +482,9 @@ func arePairs(data []byte) bool {
 	return r.Err() == nil
 }
 
-// useForeignGroups adds groups of other jobs that were received in a collective. It removes a group when the
-// last connection to it has ended. If there are too many groups, it also removes the oldest, because libraries
-// need not report the end of a connection.
+// useForeignGroups processes groups of other jobs that the server has received in a collective. It adds new groups. A
+// connect adds one connection to each group, and a disconnect removes one. A group without connections is removed. If
+// there are too many groups, the oldest is also removed, because libraries need not report the end of a connection.
 func (s *Server) useForeignGroups(kind fence.Kind, groups []groupRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

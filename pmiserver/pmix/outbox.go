@@ -66,8 +66,8 @@ func (o *outbox) enqueue(message []byte) error {
 	return nil
 }
 
-// writeNow writes as many bytes as the kernel takes without blocking, and returns their number. It does not
-// report errors, because the next Write returns them. The caller holds o.mu, and no goroutine runs write.
+// writeNow writes as many bytes as the kernel takes without blocking, and returns their number. It does not report
+// errors, because the next write to the connection returns them. The caller holds o.mu, and no goroutine runs write.
 func (o *outbox) writeNow(message []byte) (n int) {
 	if o.raw == nil {
 		return 0
@@ -145,7 +145,7 @@ func (o *outbox) close() {
 	o.endWith(errGone)
 }
 
-// endWith drops the queue. From now on, enqueue returns the cause of the first call. The caller holds o.mu.
+// endWith drops the queue. The first call also makes enqueue return cause from now on. The caller holds o.mu.
 func (o *outbox) endWith(cause error) {
 	if o.endErr == nil {
 		o.endErr = cause

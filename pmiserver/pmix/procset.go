@@ -26,7 +26,7 @@ type setPart struct {
 }
 
 // newProcSet builds a set from a list of processes. find returns the name and size of the group with a given namespace.
-// The error is errBadProcs.
+// The only error is errBadProcs.
 func newProcSet(procs []bfrops.Proc, find func(namespace string) (group string, size int, known bool)) (procSet, error) {
 	var all procSet
 	at := make(map[string]int) // index in all, by namespace

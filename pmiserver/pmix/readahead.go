@@ -43,16 +43,16 @@ func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	return next
 }
 
-// A readAhead says how many further ranks are added to the reply to a Get. Ranks that have not committed the
-// requested key are left out.
+// A readAhead says how many further ranks are added to the reply to a Get. No rank is added after the first one whose
+// data does not contain key.
 type readAhead struct {
 	count int
 	key   string
 }
 
-// readAheadFor records a client's Get of a rank, and returns for which further ranks the reply must contain
-// data. Ranks of this node and of other nodes are separate sequences. With cyclic placement, the ranks of one
-// node have gaps between their numbers.
+// readAheadFor records a client's Get of a rank, and returns for which further ranks the reply must contain data. The
+// ranks of this node and the ranks of other nodes form separate sequences, because with cyclic placement the ranks of
+// one node do not have consecutive numbers.
 func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	i, isLocal := slices.BinarySearch(g.Ranks, rank)
 	if isLocal {
@@ -61,8 +61,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead appends the data of the ranks that follow the given rank to a reply. It appends only data
-// that this node has, and at most maxReadAheadBytes.
+// appendReadAhead appends to a reply the data of the ranks that follow the given rank, as ahead demands. It stops
+// before a rank whose data this node does not have, and before the reply exceeds maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {

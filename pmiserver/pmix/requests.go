@@ -83,7 +83,8 @@ func (c *client) handleAbort(q requestInfo, r *message.Abort) {
 	c.replyStatus(q, message.Success)
 }
 
-// handleQuery replies to a query if all its keys are known (pmix-wire.md 6.13).
+// handleQuery replies with the values of all keys in a query. If a key is unknown, it replies with the status
+// NotSupported (pmix-wire.md 6.13).
 func (c *client) handleQuery(q requestInfo, r *message.Query) {
 	var results []bfrops.Info
 	for _, question := range r.Questions {

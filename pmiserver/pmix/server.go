@@ -36,8 +36,8 @@ const (
 	maxRemoteGets = 1 << 16 // Gets of other nodes that wait for one local rank
 )
 
-// A Group describes a group of ranks to a Server. Its functions are called from the goroutines of
-// clients, without locks held.
+// A Group describes a group of ranks to a Server. The goroutines that serve clients call its functions without holding
+// locks.
 type Group struct {
 	Name      string // by which package fence identifies it
 	Namespace string // by which its ranks identify it; it has 64 random bits (PMIX-19)
@@ -57,7 +57,7 @@ type Group struct {
 	Events
 }
 
-// Events are functions that are called to report what the ranks of a group do. Each of them may be nil.
+// Events contains the functions that a Server calls to report what the ranks of a group do. Each of them may be nil.
 type Events struct {
 	Abort        func(rank, code int, message string) (reported bool) // aborts the job; code is an exit status; false: the rank had ended
 	StateChanged func(rank int, state State)
@@ -221,7 +221,7 @@ func (s *Server) runTask(run func()) (started bool) {
 	return !s.closed
 }
 
-// RefusedConns returns the number of connections that did not authenticate.
+// RefusedConns returns how many connections the server has refused because their clients did not authenticate.
 func (s *Server) RefusedConns() int { return int(s.refusedConns.Load()) }
 
 // Freeze makes all waits for other processes end with an error, because the job is ending. Later requests
@@ -476,7 +476,7 @@ func (s *Server) addClient(c *client) bool {
 	return true
 }
 
-// removeClient removes a client from its rank, and decrements the number of clients.
+// removeClient removes a client from its rank and from the count of all clients.
 func (s *Server) removeClient(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -227,8 +227,8 @@ func (n *Notify) trace(l *traceLine) {
 	l.options(n.Infos)
 }
 
-// RegEvents is a request to register event codes that the client wants to receive. A request without codes
-// registers a default handler, for events that no other handler receives (pmix-wire.md 6.7).
+// RegEvents is a request to register a handler for events with the given codes. A request without codes registers a
+// default handler, for events that no other handler receives (pmix-wire.md 6.7).
 type RegEvents struct {
 	Codes   []int32
 	Options Options

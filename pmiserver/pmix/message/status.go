@@ -2,7 +2,7 @@ package message
 
 import "strconv"
 
-// A Status is the result of a request. The numbers are the same in all supported clients.
+// A Status is the result of a request. All supported versions of the client library use the same numbers for it.
 type Status int32
 
 // These are the statuses that the server sends in replies (pmix-wire.md 6).

@@ -11,13 +11,13 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// Trace formats a request for people, on one line (rule PMIX-25):
+// Trace formats a request as one line for people to read (rule PMIX-25):
 //
-//	FENCE [rs-..@1:*] collect
-//	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
+// 	FENCE [rs-..@1:*] collect
+// 	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
 //
-// Values are cut after 32 bytes, and the random digits of namespaces are hidden. A text that is not a plain word
-// is quoted.
+// Values are cut after 32 bytes, and the random digits of namespaces are hidden. A text that is not a plain word is
+// quoted.
 func Trace(r Request) string {
 	line := traceLine{NameOf(r)}
 	r.trace(&line)
