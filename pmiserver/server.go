@@ -197,9 +197,9 @@ func (s *Server) Exited(rank int) {
 	s.fence.RankLeft(local)
 }
 
-// Freeze stops all replies and releases no more barriers, so that no rank can finish successfully while the job
-// ends (pmi-wire.md 6.3). The server freezes itself when a rank aborts the job. If the job ends for any other
-// reason, the supervisor calls Freeze.
+// Freeze makes the server stop all replies and keep ranks in their barriers, so that no rank can finish successfully
+// while the job ends (pmi-wire.md 6.3). The server freezes itself when a rank aborts the job. If the job ends for any
+// other reason, the supervisor calls Freeze.
 func (s *Server) Freeze() {
 	s.frozen.Store(true)
 	s.fence.Close()

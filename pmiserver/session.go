@@ -169,9 +169,9 @@ func (c *rankSession) setState(state State) {
 // requests. Bytes in the socket's buffer do not count.
 const maxUnreadBytes = 1 << 20
 
-// A replyWriter lets several goroutines write to one connection. If another goroutine is already writing, bytes
-// are queued for that goroutine. So at most one goroutine waits for a client that does not read, and normally
-// not a goroutine that releases a barrier.
+// A replyWriter lets several goroutines write to one connection. If another goroutine is already writing, bytes are
+// queued for that goroutine. So at most one goroutine waits for a client that does not read. Normally it is not a
+// goroutine that releases a barrier.
 type replyWriter struct {
 	conn io.Writer
 

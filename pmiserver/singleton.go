@@ -24,9 +24,9 @@ rank, which is only a relay: it connects to that port, sends the first line, and
 */
 
 // RelaySingleton copies bytes between a singleton, which is an MPI process that was started without mpiexec, and a
-// rank's connection to its PMI server. It returns when one of the two connections is closed, and closes both. group
-// must not begin with "singinit-". A singleton with an unknown PMI version is refused and continues without a server;
-// this is not an error.
+// rank's connection to its PMI server. It returns when one of the two connections is closed, and closes both. group is
+// the name of the singleton's process group; it must not begin with "singinit-". A singleton with an unknown PMI
+// version is refused and continues without a server; this is not an error.
 func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 	defer client.Close()
 	defer server.Close()
@@ -56,8 +56,8 @@ func RelaySingleton(client, server io.ReadWriteCloser, group string) error {
 // errNotSingleton is returned when the process at the other end does not reply as a PMI client does.
 var errNotSingleton = errors.New("the process that listens on this port is not an MPI program that has started mpiexec")
 
-// readSingletonInit sends the first line to a singleton, an MPI process that was started without mpiexec, and
-// reads its PMI version. rest is the input that followed.
+// readSingletonInit sends the first line to a singleton, an MPI process that was started without mpiexec, and reads its
+// PMI version. rest is the input that came after the singleton's reply.
 func readSingletonInit(conn io.ReadWriter) (version int, rest []byte, err error) {
 	if _, err := io.WriteString(conn, "cmd=singinit authtype=none\n"); err != nil {
 		return 0, nil, err
@@ -93,7 +93,7 @@ func answerSingletonInit(conn io.Writer, ok, group string) error {
 	return err
 }
 
-// refusalTimeout is how long to wait until a rejected process closes its connection.
+// refusalTimeout is the maximum time to wait for a rejected process to close its connection.
 const refusalTimeout = time.Second
 
 // RefuseSingleton tells a singleton (an MPI process that was started without mpiexec) that there is no PMI

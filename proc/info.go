@@ -92,8 +92,8 @@ func (t Tree) CPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// ActiveChild returns the PID of the process that works for pid. If pid is a shell that waits for its only child,
-// ActiveChild returns the child. Otherwise it returns pid.
+// ActiveChild returns the PID of the process that does the work of pid. As long as a process waits for its only child,
+// as a shell does, ActiveChild continues with the child.
 func (t Tree) ActiveChild(pid int) int {
 	for WaitChannel(pid) == "do_wait" && len(t[pid]) == 1 {
 		pid = t[pid][0].PID
@@ -112,14 +112,15 @@ func WaitChannel(pid int) string {
 	return name
 }
 
-// CatchesOrIgnores reports whether a process has a handler for a signal or ignores the signal. It returns false if
-// the process cannot be read.
+// CatchesOrIgnores reports whether a process has a handler for a signal or ignores the signal. It returns false if the
+// state of the process cannot be read.
 func CatchesOrIgnores(pid int, signal unix.Signal) bool {
 	caught, ignored := signalMask(pid, "SigCgt"), signalMask(pid, "SigIgn")
 	return (caught|ignored)&(1<<(signal-1)) != 0
 }
 
-// Catches reports whether a process has a handler for a signal. It returns false if the process cannot be read.
+// Catches reports whether a process has a handler for a signal. It returns false if the state of the process cannot be
+// read.
 func Catches(pid int, signal unix.Signal) bool {
 	return signalMask(pid, "SigCgt")&(1<<(signal-1)) != 0
 }

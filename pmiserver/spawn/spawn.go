@@ -23,9 +23,8 @@ type Spawner interface {
 	Spawn(ctx context.Context, r Request) (group string, codes []int, err error)
 }
 
-// A Request is one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple. The processes of all commands
-// form one group. Their ranks follow the order of the commands, and their appnum is the index of
-// the command.
+// A Request is one call of MPI_Comm_spawn or MPI_Comm_spawn_multiple. The processes of all commands form one group. The
+// ranks in the group follow the order of the commands. The appnum of a process is the index of its command.
 type Request struct {
 	Group    string // group of the rank that asks
 	Rank     int    // number of the rank that asks

@@ -25,7 +25,8 @@ type recordedLine struct {
 	line string
 }
 
-// A rankRecord contains the lines that one rank has received, and its position in barriers and requests.
+// A rankRecord contains the lines that one rank has received. It also says whether the rank is in a barrier, and how
+// much of a spawn request the rank has sent.
 type rankRecord struct {
 	replies        []string
 	receivedBefore []int // for each of replies, the number of lines received before it from all ranks
@@ -35,8 +36,8 @@ type rankRecord struct {
 	total, sofar string
 }
 
-// Trace records one line. It is used as the function pmiserver.Server.Trace. group is 0 for the first group
-// of ranks, and otherwise the number of a spawned group, as in Step.
+// Trace records one line. A job uses it as the field Trace of pmiserver.Server. group is 0 for the first group of
+// ranks, and otherwise the number of a spawned group, as in Step.
 func (r *Recorder) Trace(group, rank int, line string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,8 +126,8 @@ func (r *Recorder) writeReplies(b *strings.Builder, t recordedLine, size int) {
 	}
 }
 
-// inSpawnRequest reports whether a line belongs to a spawn request (mcmd) and is not the last line of the
-// request.
+// inSpawnRequest records one line that a rank has sent. It reports whether the line belongs to a spawn request (mcmd)
+// and is not the last line of the request.
 func (record *rankRecord) inSpawnRequest(line string) bool {
 	key, value, _ := strings.Cut(line, "=")
 	switch {

@@ -13,8 +13,8 @@ import (
 
 // Trace formats a request as one line for people to read (rule PMIX-25):
 //
-// 	FENCE [rs-..@1:*] collect
-// 	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
+//	FENCE [rs-..@1:*] collect
+//	COMMIT remote btl.tcp.4.1=0x0a0000010000... (60 bytes)
 //
 // Values are cut after 32 bytes, and the random digits of namespaces are hidden. A text that is not a plain word is
 // quoted.
