@@ -241,8 +241,8 @@ func readStatFields(pid int) [][]byte {
 // StartTicks is the start time of a process, in clock ticks since the machine was booted.
 type StartTicks uint64
 
-// Time converts b to a time of the current system clock, to a hundredth of a second. If b is 0, which means unknown, it
-// returns the zero Time.
+// Time returns the time of the system clock at which b was or will be reached. It is accurate to a hundredth of a
+// second. If b is 0, which means unknown, Time returns the zero Time.
 func (b StartTicks) Time() time.Time {
 	var now, up unix.Timespec
 	if b == 0 || unix.ClockGettime(unix.CLOCK_REALTIME, &now) != nil || unix.ClockGettime(unix.CLOCK_BOOTTIME, &up) != nil {

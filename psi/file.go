@@ -11,7 +11,7 @@ import (
 // "FILE line N".
 type lineReader func(words []string, at string) error
 
-// readFile reads the file of PSI_HOSTFILE or PSI_PEFILE, and calls handleLine for each line (placement.md 1.4).
+// readFile reads the file that PSI_HOSTFILE or PSI_PEFILE names, and calls handleLine for each line (placement.md 1.4).
 // Lines may end with CR LF. Blanks and commas separate words. A word that begins with # starts a comment.
 func (l *nodeList) readFile(in Input, handleLine lineReader) error {
 	name := trimBlanks(l.value)

@@ -105,7 +105,7 @@ func (c *Settings) readProcessCount(in Input) error {
 	return nil
 }
 
-// maxRanks is the maximum number of processes (placement.md 1.5).
+// maxRanks is the maximum value of -n (placement.md 1.5).
 const maxRanks = 1 << 20
 
 // readSortKey determines the sort key (placement.md 4.1). An invalid key in the cluster file is an error even if

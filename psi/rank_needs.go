@@ -129,8 +129,8 @@ func (c *Settings) readMemory(in Input) error {
 	return nil
 }
 
-// cutHugePageRequest splits text into a size and a suffix. request says whether the suffix prefers or requires
-// huge pages. Without a suffix, request is "".
+// cutHugePageRequest splits text into a size and a suffix. request says whether the suffix asks for huge pages as a
+// preference or as a requirement. Without a suffix, request is "".
 func cutHugePageRequest(text string) (size string, request job.HugePageRequest) {
 	size = strings.TrimRight(text, "hHsS")
 	switch strings.ToLower(text[len(size):]) {

@@ -106,7 +106,8 @@ func (c *Settings) readNodeSets(in Input) error {
 	return err
 }
 
-// withSourceNames returns l with its names for messages: source for the node set, and key(k) for the modifier k.
+// withSourceNames returns a copy of l with the names that messages use for the options or variables from which l was
+// read. The node set is from source, and the modifier k is from key(k).
 func withSourceNames(l nodeset.Level, source string, key func(string) string) nodeset.Level {
 	l.Source, l.ModifierSource = source, key
 	return l

@@ -9,7 +9,8 @@ import (
 	"remshell/job"
 )
 
-// readRankNeeds reads what each rank needs from its node: CPUs, ranks per node, features.
+// readRankNeeds reads the number of CPUs per rank, the number of ranks per node, and the features that each node must
+// have.
 func (c *Settings) readRankNeeds(in Input) error {
 	if err := c.readThreads(in); err != nil {
 		return err
@@ -58,7 +59,7 @@ func (c *Settings) readThreads(in Input) error {
 }
 
 // readFeatures reads the features that each node must have. It returns an error for a feature that the cluster file
-// gives to no node, unless probes can find that feature.
+// gives to no node, unless mpiexec can detect the feature on the nodes.
 func (c *Settings) readFeatures(in Input) error {
 	source, value := "--nodetype", ""
 	if in.Flags.Features != nil {

@@ -240,7 +240,7 @@ func acceptPrevious(ln net.Listener, secret string, accepted chan<- net.Conn) {
 	}
 }
 
-// checkSecret receives and acknowledges the secret and the large packets of dial. A wrong secret is an error.
+// checkSecret receives and acknowledges the secret and the large packets that dial sends. A wrong secret is an error.
 func checkSecret(conn net.Conn, secret string) error {
 	conn.SetDeadline(time.Now().Add(2 * dialTimeout))
 	got := make([]byte, len(secret))

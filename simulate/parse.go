@@ -39,8 +39,7 @@ type stateFile struct {
 	GPUs            *int             `json:"gpus_per_proc,omitempty"` // 0 means that ranks see no GPU
 }
 
-// A fixedPlacement is the placement of one rank by a rank file. If it has no CPUs, the rank gets the next free
-// CPUs.
+// A fixedPlacement is the placement of one rank by a rank file. If CPUs is empty, the rank gets the next free CPUs.
 type fixedPlacement struct {
 	Node int    `json:"node"` // ID of the node
 	CPUs string `json:"cpus,omitempty"`
@@ -203,7 +202,7 @@ func wrongJSON(err error) error {
 	return stateError(fmt.Sprintf("%s cannot be %s", key, wrong.Value))
 }
 
-// readFixedPlacements finds the nodes that fixed placements name. s.Nodes must be sorted.
+// readFixedPlacements stores fixed placements in s, and finds the nodes that they name. s.Nodes must be sorted.
 func (s *State) readFixedPlacements(placements []fixedPlacement) error {
 	index := make(map[int]int, len(s.Nodes))
 	for i, n := range s.Nodes {

@@ -12,9 +12,9 @@ import (
 	"remshell/pin"
 )
 
-// Save writes a request and the results of its probes as a cluster state. With this file, the request can be planned
-// again without access to any node (placement.md 9). The request must have exactly one app context. The saved options
-// include all defaults, so that environment variables have no effect when the file is read.
+// Save writes a request, and what mpiexec has measured on the nodes, as a cluster state. With this file, the request
+// can be planned again without access to any node (placement.md 9). The request must have exactly one app context. The
+// saved options include all defaults, so that environment variables have no effect when the file is read.
 func Save(w io.Writer, req job.Request, snap job.Snapshot) error {
 	version := 1
 	f := stateFile{

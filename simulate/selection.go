@@ -97,7 +97,7 @@ func (s *State) readSelection(f *stateFile) error {
 	return f.Config.selectionRules.readInto(&s.Rules)
 }
 
-// flags converts the options to command-line options as package psi reads them.
+// flags converts the options to the form that package psi reads.
 func (o *selectionOptions) flags() psi.SelectionFlags {
 	modifiers := make(map[string]string)
 	noteModifier(modifiers, nodeset.KeyPriority, (*scalarOrBool)(o.Priority))
@@ -119,7 +119,7 @@ func noteModifier(modifiers map[string]string, key string, value *scalarOrBool) 
 	}
 }
 
-// readInto converts the rules of the state file and stores them in rules.
+// readInto converts the rules of the state file to job.SelectionRules, and stores them in rules.
 func (r *selectionRules) readInto(rules *job.SelectionRules) (err error) {
 	rules.Domain, rules.NodeAlloc = r.Domain, r.NodeAlloc
 	if r.Set != nil {
@@ -200,7 +200,7 @@ func readClassLevel(name string, raw json.RawMessage) (l nodeset.Level, err erro
 	return set.readLevel(), nil
 }
 
-// readLevel converts a default node-set request of the state file.
+// readLevel converts a default node-set request of the state file to a nodeset.Level.
 func (r *setRules) readLevel() nodeset.Level {
 	l := nodeset.Level{Modifiers: make(map[string]string)}
 	if r.Policy != nil {
@@ -256,8 +256,8 @@ func readAttributes(raw map[string]json.RawMessage) (nodeset.Attributes, error) 
 	return attributes, nil
 }
 
-// readAttributes returns the CPU speed that a probe has found on the node, and removes it from policy. If no
-// probe has found the speed, according to the file, the result is empty.
+// readAttributes returns the CPU speed of the node and removes it from policy, if a probe has found the speed. If the
+// administrator has given the speed, or no speed is known, the result is empty.
 func (n *node) readAttributes(policy *job.NodePolicy) (t job.Attributes, err error) {
 	if n.Quality == "" || n.Quality == job.SpeedGiven {
 		return t, nil

@@ -78,7 +78,7 @@ func (s *State) PSIInput(np string, flags psi.Flags, env func(string) (string, b
 	return in
 }
 
-// mergeFlags returns f, in which each flag that is not set has its value from weaker.
+// mergeFlags returns a copy of f in which each flag that is not set gets its value from weaker.
 func mergeFlags(f, weaker psi.Flags) psi.Flags {
 	return psi.Flags{
 		Nodes: cmp.Or(f.Nodes, weaker.Nodes), Sort: cmp.Or(f.Sort, weaker.Sort), Features: cmp.Or(f.Features, weaker.Features),

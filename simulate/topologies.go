@@ -23,7 +23,8 @@ type core struct {
 	Kind    pin.CoreKind `json:"kind,omitempty"`
 }
 
-// location returns where a core of the state file is. A part that the file does not give is -1.
+// location returns the NUMA node, the package and the caches to which a core of the state file belongs. A number that
+// is missing in the file becomes -1.
 func (c core) location() pin.CoreLocation {
 	return pin.CoreLocation{NUMA: valueOr(c.NUMA, -1), Package: valueOr(c.Package, -1), L3: valueOr(c.L3, -1), L2: valueOr(c.L2, -1), Kind: c.Kind}
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// agentTimeout is how long to wait for a reply of ssh-agent if the caller has no deadline. It is long enough
+// agentTimeout is the maximum time to wait for a reply of ssh-agent if the caller has no deadline. It is long enough
 // for the user to touch a hardware key.
 const agentTimeout = 30 * time.Second
 
