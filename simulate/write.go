@@ -166,7 +166,8 @@ func (p *jsonWriter) writeGPUs(gpus []gpu.GPU) *jsonWriter {
 	return p
 }
 
-// rankSlots returns the slots of a rank. If the node has no slots, it returns an empty list that is not nil.
+// rankSlots returns the slots of the node that a rank occupies. If there are none, it returns an empty list that is not
+// nil, which JSON writes as [].
 func rankSlots(r *job.RankPlan) []int {
 	if r.Slots == nil {
 		return []int{}

@@ -109,9 +109,9 @@ func keyType(algo string) string {
 }
 
 // orderHostKeyAlgos moves to the front the algorithms for which known_hosts contains a key of the host (OpenSSH
-// sshconnect2.c, order_hostkeyalgs). Without this, a host that is known by its ed25519 key and also has an rsa
-// key could look as if its key had changed. If authority is true, certificate algorithms also move to the
-// front.
+// sshconnect2.c, order_hostkeyalgs). Without this, a host that is known by its ed25519 key and also has an rsa key
+// could look as if its key had changed. If authority is true, known_hosts contains a certificate authority for the
+// host; certificate algorithms then also move to the front.
 func orderHostKeyAlgos(algos []string, known func(keyType string) bool, authority bool) []string {
 	var first, last []string
 	for _, a := range algos {

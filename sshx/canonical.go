@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// canonical returns the name to connect to, after the configuration has been read once. The name is HostName
-// or, without HostName, the alias, converted as CanonicalizeHostname requires (ssh.c, main and
-// resolve_canonicalize). An address is returned in its usual form. If reread is true, the configuration must be
-// read a second time.
+// canonical returns the name to connect to. The configuration must already have been read once. The name is HostName
+// or, without HostName, the alias, converted as CanonicalizeHostname requires (ssh.c, main and resolve_canonicalize).
+// An address is returned in its usual form. If reread is true, the configuration must be read a second time.
 func (s *hostScope) canonical() (name string, reread bool, err error) {
 	name = s.hostname()
 	when := strings.ToLower(s.firstWord("canonicalizehostname"))

@@ -186,7 +186,8 @@ func (c *Client) start(command string) (*Session, error) {
 		withHint("the account may be limited to sftp or by a forced command")
 }
 
-// connectionError returns the error of a step that has failed with err because the connection broke.
+// connectionError returns the error for a step that failed with err because the connection broke. If Err knows why the
+// connection ended, it returns that error.
 func (c *Client) connectionError(err error) error {
 	if e := c.Err(); e != nil {
 		return e

@@ -272,12 +272,12 @@ func newBlock(name string, lines []string, h *ssh_config.Host, first bool) (conf
 	return b, nil
 }
 
-// lineOfHost returns the line number of the first Host line whose patterns are words. The ssh_config library
+// lineOfHost returns the line number of the first Host line with exactly the given patterns. The ssh_config library
 // does not record the line numbers of Host blocks.
-func lineOfHost(lines []string, words []string) int {
+func lineOfHost(lines, patterns []string) int {
 	for i, line := range lines {
 		keyword, rest := splitKeyword(line)
-		if strings.EqualFold(keyword, "host") && slices.Equal(strings.Fields(rest), words) {
+		if strings.EqualFold(keyword, "host") && slices.Equal(strings.Fields(rest), patterns) {
 			return i + 1
 		}
 	}

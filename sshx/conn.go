@@ -17,10 +17,9 @@ import (
 	"remshell/deadline"
 )
 
-// An sshConn is the network connection below SSH. It has a read buffer, because x/crypto/ssh reads the server's
-// version byte by byte. It keeps the first bytes received, since a peer that is not an SSH server often
-// explains itself in plain text. It records when the peer last sent something, and the error with which reading
-// ended.
+// An sshConn is the network connection below SSH. It has a read buffer, because x/crypto/ssh reads the server's version
+// byte by byte. It keeps the first bytes received, since a peer that is not an SSH server often explains itself in
+// plain text. It also records when the peer last sent something, and the first error of Read.
 type sshConn struct {
 	net.Conn
 	r         *bufio.Reader
@@ -141,7 +140,8 @@ func (d *Dialer) unreachable(ctx context.Context, t Target, a netip.Addr, err er
 	return e.withDetails("%s", net.JoinHostPort(a.Unmap().String(), port)).withCause(err)
 }
 
-// innermost returns the innermost wrapped error, which is usually the error of the operating system.
+// innermost returns the error number of the operating system that err wraps. If err wraps no error number, innermost
+// returns err.
 func innermost(err error) error {
 	var no syscall.Errno
 	if errors.As(err, &no) {

@@ -68,7 +68,7 @@ const (
 // the caller has cancelled.
 var errDeadline = errors.New("the host did not answer in time")
 
-// Dial connects to a host and logs in. It waits for a permit of the Pacer, and retries if the server is busy. It
+// Dial connects to a host and logs in. It waits for a permit from the Pacer, and retries if the server is busy. It
 // returns at once when ctx is done. The error is a *DialError.
 func (d *Dialer) Dial(ctx context.Context, t Target) (*Client, error) {
 	t = t.withDefaults()
@@ -110,8 +110,8 @@ func isUnanswered(e *DialError) bool {
 	return (e.Kind == KindNoRoute || e.Kind == KindRefused) && e.Step == "connect"
 }
 
-// attempt tries once to connect to a host and to log in. The steps are: wait for the jump host, look the name
-// up, get a permit of the Pacer, connect, log in.
+// attempt tries once to connect to a host and to log in. The steps are: wait for the jump host, look the name up, get a
+// permit from the Pacer, connect, log in.
 func (d *Dialer) attempt(ctx context.Context, t Target) (*Client, *DialError) {
 	jump, err := d.jumpHost(ctx, t)
 	if err != nil {
@@ -157,8 +157,8 @@ func (t Target) proxyKey() string {
 	return t.ProxyCommand
 }
 
-// waitForPermit waits until the Pacer allows another connection to be set up. The deadline b is extended by the time of
-// this wait.
+// waitForPermit waits until the Pacer allows another connection to be set up. The time of this wait does not count
+// towards the deadline b.
 func (d *Dialer) waitForPermit(ctx context.Context, b *deadline.Deadline, t Target, server string) (*Permit, *DialError) {
 	resume := b.Pause()
 	defer resume()

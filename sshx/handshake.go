@@ -220,7 +220,7 @@ func (s *connSetup) brokenError(err error) *DialError {
 	return closedError(greeting, s.t, s.step).withDetails("%s", s.t.addr()).withCause(err)
 }
 
-// closedError returns the error for a connection that the server closed before it asked for a key. greeting
+// closedError returns the error for a connection that the server closed before it asked the client to log in. greeting
 // is the text that the server had sent.
 func closedError(greeting string, t Target, step string) *DialError {
 	switch {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key is kept in
-// base64 and compared as text. It is decoded only if it belongs to a certificate authority.
+// A knownLine is one key of a known_hosts file (sshd(8), SSH_KNOWN_HOSTS FILE FORMAT). The key is kept in base64. It is
+// decoded only if the line revokes keys or belongs to a certificate authority. Otherwise keys are compared as text.
 type knownLine struct {
 	file   string
 	line   int

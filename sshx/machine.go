@@ -166,8 +166,8 @@ func (l *LocalMachine) Account(ctx context.Context, uid int) (nsswitch.Account, 
 	return nsswitch.ParseAccount(text, uid), context.Cause(ctx)
 }
 
-// lookUpOnce returns the result of find for a key. It calls find only once for each key. slots limits how many
-// calls of find run at the same time.
+// lookUpOnce returns the result of find for a key. It calls find only once for each key, unless find returns an error.
+// slots limits how many calls of find run at the same time.
 func (l *LocalMachine) lookUpOnce(ctx context.Context, slots chan struct{}, key string, find func(context.Context) (string, bool, error)) (string, bool, error) {
 	a, err := l.startLookup(slots, key, find)
 	if err != nil {

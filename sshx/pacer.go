@@ -175,8 +175,8 @@ func (p *Pacer) perServer() int {
 	return defaultPerServer
 }
 
-// Release returns the permit and records how the attempt to set up the connection has ended. If the outcome is Dead,
-// all callers that wait for the same server get err.
+// Release gives the permit back to the Pacer and records how the attempt to set up the connection has ended. If the
+// outcome is Dead, all callers that wait for the same server get err.
 func (w *Permit) Release(o Outcome, err error) {
 	p, s := w.p, w.server
 	p.mu.Lock()

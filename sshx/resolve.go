@@ -322,7 +322,8 @@ func (r *resolver) choice(key, def string, allowed ...string) string {
 	return word
 }
 
-// duration returns the value of a keyword as a duration in OpenSSH's format (sshd_config(5), TIME FORMATS).
+// duration returns the value of a keyword as a duration in OpenSSH's format (sshd_config(5), TIME FORMATS). If the
+// keyword is not set or has the value "none", duration returns 0.
 func (r *resolver) duration(key string) time.Duration {
 	set, ok := r.first[key]
 	word := r.firstWord(key)

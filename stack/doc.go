@@ -37,5 +37,5 @@ const (
 	maxSections     = 4096
 )
 
-// TracedNote ends the note about a process whose stacks cannot be read because another process traces it.
+// TracedNote is the end of the note about a process whose stacks cannot be read because another process traces it.
 const TracedNote = "traces it already"

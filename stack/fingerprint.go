@@ -31,7 +31,8 @@ func CallerOf(a Arch, regs Registers, mem Memory, mappings []Mapping, number int
 	return Frame{a, regs}, true
 }
 
-// SP returns the stack pointer of the frame when the call returns. On AMD64 the return address is in the word below.
+// SP returns the value that the stack pointer has when the call returns. On AMD64 the return address is in the word
+// below.
 func (f *Frame) SP() uint64 { return f.regs.SP(f.arch) }
 
 // Fingerprint returns a hash of what the function and its callers keep in registers and on the stack. While the function

@@ -24,7 +24,7 @@ import (
 	"remshell/stack"
 )
 
-// These constants limit how much is read of the memory of a process.
+// These constants limit how much of a process's memory is read.
 const (
 	maxInterpreters = 64
 	maxThreads      = 4 * stack.MaxThreads
