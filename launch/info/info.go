@@ -88,8 +88,8 @@ func programDirs(dirs ...string) (all []string) {
 	return all
 }
 
-// readKey stores the value of the info key in pair of a spawned command in v, app or req. count is the number of ranks of the
-// command.
+// readKey stores the info key of a spawned command, and its value, in v, app or req. count is the number of ranks of
+// the command.
 func (v *infoValues) readKey(pair spawn.Pair, count int, app *job.App, req *job.Request, policy *HostPolicy) (err error) {
 	switch pair.Key {
 	case "host", "hosts", "add-host":
