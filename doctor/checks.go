@@ -52,7 +52,7 @@ func checkAdminRules(c job.HostDiagnosis) (found []Finding) {
 		found = append(found, newFinding(c, Failure, "barred", r.Forbidden, "ask the administrator of the host, or do not use this host"))
 	}
 	for _, text := range r.Warnings {
-		found = append(found, newFinding(c, Warning, "node-file", text, "correct the name, or use the numeric ID"))
+		found = append(found, newFinding(c, Warning, "node-file", text, "correct the name of the user or group, or use the numeric ID"))
 	}
 	return found
 }

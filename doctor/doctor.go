@@ -121,7 +121,7 @@ var remedies = map[string]string{
 	"busy":         "raise MaxStartups in sshd_config on the host, or lower --fanout",
 	"mismatch":     "update ssh or sshd, whichever is older; ssh -vv HOST true shows the algorithms that sshd offers",
 	"session":      "to see what the login shell does: ssh HOST /bin/sh -c true",
-	"lost":         "try again with -vv, and read in the system log of the host why sshd ended the connection",
+	"lost":         "try again with -vv, and look in the system log of the host for the reason why sshd closed the connection",
 	"config":       "correct that line, or use -launcher-exec ssh",
 	"missing":      "install the program on the host, or give its full path",
 }

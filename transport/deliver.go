@@ -370,7 +370,7 @@ func (d *delivery) linkError(err error) error {
 		return end.err
 	}
 	if d.source != "" {
-		e := d.newError("helper", KindHelper, "the helper ended at once: %s", end.why)
+		e := d.newError("helper", KindHelper, "the helper ended immediately after its start: %s", end.why)
 		if v := d.link.verdict(end.exit); v.Kind == KindNoexec || v.Kind == KindMissing {
 			e.Kind, e.Why, e.Remedy = v.Kind, v.Why, v.Hint
 			if v.Kind == KindMissing {

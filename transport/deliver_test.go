@@ -672,7 +672,7 @@ func TestDamagedProgramInCache(t *testing.T) {
 	os.WriteFile(n.cache(s), []byte("#!/bin/sh\nkill -SEGV $$\n"), 0o700)
 	_, err := n.dial(t, s)
 	var e *Error
-	if !errors.As(err, &e) || !strings.Contains(e.Why, "the helper ended at once") ||
+	if !errors.As(err, &e) || !strings.Contains(e.Why, "the helper ended immediately after its start") ||
 		e.Hint() != "if this repeats, the copy on the node may be damaged: copy it again with --ship-helper always" {
 		t.Errorf("error %v", err)
 	}

@@ -222,7 +222,7 @@ func (j Job) check() error {
 	case !slices.Contains([]State{Stopped, Running, Ended}, j.State):
 		return errors.New("state: the value must be stopped, running or ended")
 	case j.Request == nil || j.Request.Job != j.ID:
-		return errors.New("request: the value has the ID of another job")
+		return errors.New("request: its job ID differs from the ID of the saved job")
 	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
 		return errors.New("attempt: the number does not follow the attempts in history")
 	case j.Size < 0 || j.Size > maxCount:

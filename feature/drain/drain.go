@@ -99,7 +99,7 @@ func checkGangs(ctx context.Context, req job.Request, env reserve.Env) error {
 	}
 	for key, g := range gangs {
 		if g.named < g.nodes {
-			return &usererr.Error{Text: fmt.Sprintf("job %s runs in turns on %s, but you gave only %d of them", key.Job, text.Count(g.nodes, "host"), g.named), Remedy: "give all its hosts, which mpijob status shows, or wait until the job has ended"}
+			return &usererr.Error{Text: fmt.Sprintf("job %s takes turns with other jobs on %s, but you named only %d of them", key.Job, text.Count(g.nodes, "host"), g.named), Remedy: "name all its hosts, which mpijob status shows, or wait until the job has ended"}
 		}
 	}
 	return nil

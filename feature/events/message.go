@@ -77,7 +77,7 @@ func checkNotify(v *node.Validator, m *Notify) (wire.Message, error) {
 		return nil, err
 	}
 	if _, err := fence.Members(m.To).Matcher(); err != nil {
-		return nil, node.InvalidValue(m, "number of addressed ranks", len(m.To))
+		return nil, node.InvalidValue(m, "number of ranks that get the event", len(m.To))
 	}
 	return open.Count(v.UnlessDrained(v.UnlessEnding(m)))
 }

@@ -26,7 +26,7 @@ func TestNotifiesAreChecked(t *testing.T) {
 		"its own":                {notify(1, nodetest.Own, "g[0-2],h"), "ok"},
 		"another's":              {notify(1, nodetest.Foreign, ""), "foreign"},
 		"of a rank that is none": {notify(1, 8, ""), "foreign"},
-		"to what is no list":     {notify(1, nodetest.Own, "g["), "number of addressed ranks 2"},
+		"to what is no list":     {notify(1, nodetest.Own, "g["), "number of ranks that get the event 2"},
 		"without a number":       {notify(0, nodetest.Own, ""), "ID 0"},
 	} {
 		g, _ := nodetest.NewStage(t, "running")

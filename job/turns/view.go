@@ -54,7 +54,7 @@ const maxNames = 4
 // String describes in one line how the gang shares its CPUs.
 func (v *View) String() string {
 	if len(v.With) == 0 {
-		return fmt.Sprintf("no other job shares the CPUs of this job (party %d of %d)", v.Party, v.Parties)
+		return "no other job shares the CPUs of this job"
 	}
 	var names []string
 	for _, other := range v.With {
@@ -62,7 +62,7 @@ func (v *View) String() string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	line := fmt.Sprintf("the job runs %s of the time, in slices of %v (party %d of %d), and shares CPUs with %s: ", v.Percent(), v.gang.Slice, v.Party, v.Parties, text.Count(len(names), "job"))
+	line := fmt.Sprintf("the job runs %s of the time, in slices of %v, and shares CPUs with %s: ", v.Percent(), v.gang.Slice, text.Count(len(names), "job"))
 	if more := len(names) - maxNames; more > 0 {
 		names = append(names[:maxNames], fmt.Sprintf("and %d more", more))
 	}

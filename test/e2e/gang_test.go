@@ -346,7 +346,7 @@ func TestSliceChanges(t *testing.T) {
 	second := b.startGang(t, "gang-b", args...)
 	second.awaitErr(t, "in turns of 2s", 1)
 	second.awaitOut(t, "ready", 2)
-	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1"); r.code != 125 || !strings.Contains(r.err, "runs in turns on 2 hosts, but you gave only 1 of them") {
+	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1"); r.code != 125 || !strings.Contains(r.err, "takes turns with other jobs on 2 hosts, but you named only 1 of them") {
 		t.Errorf("one of two hosts: exit %d, %q", r.code, r.err)
 	}
 	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1", "n2"); r.code != 0 || strings.Count(r.err, " runs gangs in slices of 5s from ") != 2 {
