@@ -99,7 +99,7 @@ func (Memory) Choices() []string {
 	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
 }
 
-// UnmarshalText parses the value of -membind. It also accepts Hydra's word firsttouch, which means local.
+// UnmarshalText parses the value of -membind. Hydra's word firsttouch is accepted too, as a synonym of local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Memory{Text: value}
@@ -182,8 +182,9 @@ func (b *Binding) parseQualifiers(rest, value string) error {
 	return nil
 }
 
-// parseSets parses sets of CPUs for the ranks of a node, such as "0+2,1+4,3-5", as in Hydra. The numbers are the
-// kernel's CPU numbers. The word none, which Hydra does not have, leaves a rank unbound.
+// parseSets parses a list of CPU sets, one for each rank of a node, such as "0+2,1+4,3-5" (a notation of Hydra). The
+// numbers are the kernel's CPU numbers. The word none stands for a rank that is not bound. Hydra does not have this
+// word.
 func (b *Binding) parseSets(text string) error {
 	for set := range strings.SplitSeq(text, ",") {
 		if set == "none" {

@@ -42,8 +42,9 @@ type RankSlots struct {
 	Object int // index of the object that contains them
 }
 
-// NewPool returns the pool of a node that has passed CheckLayout. slots contains all slots of the node in slot order.
-// width is the number of slots of the widest rank. threads is true if slots are hardware threads.
+// NewPool returns the pool of a node that has passed CheckLayout. slots contains all slots of the node in slot order,
+// and free the indexes of the free slots. width is the number of slots of the widest rank. threads is true if slots are
+// hardware threads.
 func NewPool(t Topology, slots []Unit, free []int, l Layout, width int, threads bool) *Pool {
 	p := &Pool{perObject: l.Map.PerObject, sharedSlots: make(map[int][]RankSlots), sharedCount: make(map[int]int)}
 	size := len(slots)
@@ -128,7 +129,8 @@ func (t Topology) checkMemory(m Memory) error {
 	return nil
 }
 
-// NUMANodes returns the numbers of the known NUMA nodes of the cores, in ascending order.
+// NUMANodes returns the numbers of the NUMA nodes to which the cores belong, in ascending order. Cores whose NUMA node
+// is unknown do not count.
 func (t Topology) NUMANodes() []int {
 	numbers, _ := t.objects(ByNUMA, 1)
 	return numbers
@@ -166,8 +168,8 @@ func intersect(list, others []int) []int {
 	return slices.DeleteFunc(list, func(n int) bool { return !among[n] })
 }
 
-// mappingOrder returns the positions of the slots in the order in which ranks get them. If slots are threads, all
-// slots of a core follow one another. Otherwise the order is that of the slots.
+// mappingOrder returns, for each slot, its position in the order in which ranks get slots. If slots are hardware
+// threads, the slots of one core follow one another in this order. Otherwise it is the slot order.
 func mappingOrder(t Topology, slots []Unit, threads bool) []int {
 	core := t.coreOfCPU()
 	order, position := make([]int, len(slots)), make([]int, len(slots))
@@ -205,7 +207,8 @@ func levelPlural(l Level) string {
 	return l.String() + "s"
 }
 
-// splitByObject groups the free slots by the hardware objects that contain the slots.
+// splitByObject groups the free slots by the hardware objects that contain them. With a count in the mapping, that many
+// neighboring hardware objects form one object of the pool.
 func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	firsts, group := t.objects(m.Level, m.Count)
 	p.objects = make([]poolObject, len(firsts))
@@ -222,8 +225,8 @@ func (p *Pool) splitByObject(t Topology, slots []Unit, free []int, m Mapping) {
 	}
 }
 
-// groupOfSlots returns, for each slot, the index of the group of objects that contains the slot, or -1 if no group
-// does.
+// groupOfSlots returns the group of each slot, or -1 for a slot that belongs to no group. group maps the number
+// of each hardware object at level l to its group.
 func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	core := t.coreOfCPU()
 	byCore := make([]int, len(t.Cores))

@@ -16,7 +16,7 @@ import (
 // a list that names the CPUs of a group is read once for the group. Facts that are equal for all cores are
 // read for one core.
 
-// A sysfsTree gives access to the CPUs in a sysfs file system.
+// A sysfsTree reads what a sysfs file system says about CPUs.
 type sysfsTree struct {
 	fs.FS
 	online []int // ascending

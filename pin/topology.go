@@ -6,9 +6,8 @@ Package pin models the CPUs of one node, and decides to which CPUs each rank is 
 	              CPUs and memory of a rank <--NewAssignment-- slots of a rank
 
 A unit is the hardware of one slot (placement.md 0 and 7). By default, it is a physical core with at least one
-allowed CPU. With the administrator's setting countThreads, it is a hardware thread. This package decides to which
-CPUs ranks are bound, and the helper binds them. The package makes no system calls. It reads sysfs from an fs.FS,
-which may be a copy from another machine.
+allowed CPU. With the administrator's setting countThreads, it is a hardware thread. The package makes no system calls:
+the helper binds the ranks. The package reads sysfs from an fs.FS, which may be a copy from another machine.
 
 The package also parses the values of --map-by, --rank-by, --bind-to and -membind. mapping.go says how to add a
 policy of --map-by.
@@ -29,8 +28,8 @@ type Core struct {
 	CoreLocation
 }
 
-// A CoreLocation says where in its node a core is. A number is -1 if it is unknown, or if the core has no such object,
-// such as an L3 cache.
+// A CoreLocation says where in its node a core is. A number is -1 if it is unknown, or if there is no such object, for
+// example if the core has no L3 cache.
 type CoreLocation struct {
 	NUMA    int // the kernel's number of its NUMA node
 	Package int // the kernel's number of its socket

@@ -9,8 +9,8 @@ type Unit struct {
 	NUMA   int   // -1 if unknown
 }
 
-// CountUnits returns the number of units, which is the number S of CPUs of the node (placement.md 0). If threads is
-// true, units are hardware threads.
+// CountUnits returns the number of units of the node: hardware threads if threads is true, otherwise cores. This is the
+// number S of placement.md 0.
 func (t Topology) CountUnits(threads bool) int {
 	n := 0
 	for i := range t.Cores {

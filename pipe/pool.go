@@ -27,5 +27,5 @@ func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	return size
 }
 
-// GiveBack returns to the pool bytes that GrowPipe has taken from it.
+// GiveBack returns taken bytes to the pool. taken must be a number that GrowPipe has returned.
 func (p *SizePool) GiveBack(taken int) { p.left.Add(int64(taken)) }

@@ -160,7 +160,7 @@ func splice(src, dst, n, flags int) (int, error) {
 }
 
 // withFDs calls the function call with the file descriptors of one or two files, and keeps the files open during the
-// call. If b is nil, its descriptor is -1.
+// call. If b is nil, call gets -1 as its second argument.
 func withFDs(a, b *os.File, call func(a, b int) error) (err error) {
 	if b == nil {
 		return withFD(a, func(fd int) error { return call(fd, -1) })

@@ -10,8 +10,8 @@ import (
 	"remshell/pin"
 )
 
-// bindRanks assigns slots, CPUs and NUMA nodes to every rank (placement.md 7). It returns a note for each
-// node on which the user's CPU map cannot be applied.
+// bindRanks assigns slots, CPUs and NUMA nodes to every rank (placement.md 7). It returns a note for each node on which
+// the user's CPU map cannot be applied, or on which ranks are not bound because another job has claimed granted CPUs.
 func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
 		note, failed := s.bindNode(s.assigned[plans[k].Ranks[0].Rank].candidate, plans[k].Ranks)
@@ -42,7 +42,7 @@ func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	}
 }
 
-// bindNode binds all ranks on candidate i.
+// bindNode binds all ranks on candidate i. If note has a code, it is a note for the user about this node.
 func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
 	n := &s.candidates[i]
 	if s.hasFixedCPUs() {
@@ -77,8 +77,9 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 }
 
 // avoidClaimedCPUs returns the units that the ranks of a node must not use. These are the units in busy and the units
-// that jobs outside this batch job have claimed. demand is the number of slots that the ranks need. If fewer would
-// remain, it returns only busy. The ranks then share CPUs with those jobs and are not bound (rule RM-20).
+// that other jobs, outside this batch job, have claimed. demand is the number of slots that the ranks need. If fewer
+// slots would remain, avoidClaimedCPUs returns only busy. The ranks then share CPUs with those jobs and are not bound
+// (rule RM-20).
 func (n *candidate) avoidClaimedCPUs(slots []pin.Unit, busy pin.BusyUnits, demand int) pin.BusyUnits {
 	claimed := n.busyUnits(n.OutsideOccupancy.BusyCPUs, 0, 0)
 	if len(claimed) == 0 {
@@ -156,7 +157,7 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 }
 
 // sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it shares
-// CPUs with other jobs in turns), slots that few other gangs use come first in each part.
+// CPUs with other jobs in turns), the used and the unused slots are each sorted by the number of gangs that use them.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {

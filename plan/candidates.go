@@ -124,8 +124,8 @@ func (s *candidate) busyCPUsOfOthers() []int {
 }
 
 // entriesOf returns, for each host entry, the index of its candidate. at contains this index for each host of the
-// request. joined says, for each host, whether it is a second name of a machine. If both names of a machine have
-// entries, those of the second name are left out.
+// request. joined says, for each host, whether it is a second name for the machine of an earlier host. If both names of
+// a machine have entries, those of the second name are left out.
 func entriesOf(req job.Request, at []int, joined []bool) []int {
 	var entries []int
 	if req.HostEntries == nil {

@@ -79,9 +79,9 @@ func (p problem) restrictsNodes() bool {
 	return p.req.FixedPlacements == nil && (p.req.NodeSet.Policy != "" || p.req.Balance)
 }
 
-// chooseInPasses tries the possible choices of nodes in order. The first pass does not let ranks share CPUs. If sharing
-// is allowed, a second pass does. chooseInPasses returns true as soon as the job fits. If waiting is true, it tries
-// only the best node set, without sharing.
+// chooseInPasses tries one possible choice of nodes after the other, and stores in found the first one that the job
+// fits on. The first pass does not let ranks share CPUs. If sharing is allowed, a second pass does. It returns false if
+// the job fits on none. If waiting is true, it tries only the best node set, without sharing.
 func (c *nodeChooser) chooseInPasses(found *solution, waiting bool) bool {
 	if groups := c.chooseBySet(waiting); groups != nil && c.tryGroups(found, groups, true) == nil {
 		return true
@@ -261,8 +261,8 @@ func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	return groups
 }
 
-// waitsForSet reports whether the job still waits until it fits into one node set. A job waits until its delay has
-// passed, but only if it would fit into one node set of the idle cluster.
+// waitsForSet reports whether the job still waits until it fits into one node set. It waits no longer than the delay in
+// its node-set request, and not at all if it would fit into no node set of the idle cluster.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false

@@ -172,9 +172,9 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns a description of this job as a gang (a job that shares CPUs in turns), and the other gangs with
-// which it shares CPUs. plans contains the ranks of this job. gangOf returns an error if the administrators of
-// the nodes have set different terms for gangs.
+// gangOf returns a description of this job as a gang (a job that shares CPUs in turns), and the other gangs with which
+// it shares CPUs. plans contains the ranks of this job. gangOf returns an error if the administrators of the nodes have
+// set different settings for gangs.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
@@ -213,8 +213,9 @@ func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	return 0, false
 }
 
-// gangMemoryCheck rejects a node that has too little memory for another gang (a job that shares CPUs in turns).
-// Without --mem-per-rank, a gang is assumed to need the node's memory divided by the number of parties.
+// gangMemoryCheck rejects a node that has too little memory for another gang (a job that shares CPUs in turns). Without
+// --mem-per-rank, a gang is assumed to need the node's memory divided by the maximum number of gangs that take turns
+// (the setting parties).
 var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	left, known := s.gangMemoryLeft()
 	need := w.memoryPerRank

@@ -18,7 +18,8 @@ import (
 //	the plan chooses CPUs    each rank gets GPUs in order; then CPUs near those
 //	CPUs are chosen already  by layout, rank file or map; then each rank gets GPUs near its CPUs
 
-// freeGPUs returns the GPUs of a candidate that no job uses. It leaves out vendors as gpu.OfBestVendor does.
+// freeGPUs returns the GPUs of a candidate that no job uses. Only GPUs of the vendor with the most GPUs on the node
+// count (see gpu.OfBestVendor).
 func (s *candidate) freeGPUs() []gpu.GPU {
 	return gpu.WithoutAddresses(gpu.OfBestVendor(s.GPUs), s.BusyGPUs)
 }
@@ -162,7 +163,8 @@ func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin
 	}
 }
 
-// slotsNear returns the slots that are near any of the given GPUs. Slots near the first GPU come first.
+// slotsNear returns the slots that are near any of the given GPUs. Slots near the first GPU come first. near returns
+// the slots near a NUMA node.
 func slotsNear(gpus []gpu.GPU, near func(numa int) []int) (slots []int) {
 	var seen []int
 	for _, g := range gpus {

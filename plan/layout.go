@@ -69,8 +69,8 @@ func newLayoutState(s *placement) *layoutState {
 	return l
 }
 
-// busyForLayout returns the units that a layout must avoid because other jobs use them. It returns nil if
-// ignoreOtherJobs is true and the layout names its CPUs.
+// busyForLayout returns the units that ranks placed by a layout must not use, because they are busy. It returns nil if
+// ignoreOtherJobs is true and the layout names CPUs by number.
 func busyForLayout(n *candidate, l pin.Layout, ignoreOtherJobs bool) pin.BusyUnits {
 	if ignoreOtherJobs && l.NamesCPUs() {
 		return nil

@@ -12,7 +12,7 @@ import (
 // An assignment says on which candidate one rank runs, and to which app the rank belongs.
 type assignment struct{ candidate, app int }
 
-// A placement holds the ranks of a job that have been placed so far.
+// A placement holds the state of placing the ranks of a job on candidates, one rank after the other.
 type placement struct {
 	req         job.Request
 	candidates  []candidate
@@ -361,8 +361,8 @@ func (s *placement) placeCyclic(app, n int, quota []int) {
 	}
 }
 
-// regionEntries returns the range [start, end) of host entries whose nodes are in the region of the next entry. If
-// regions do not matter, it returns all entries.
+// regionEntries returns the range [start, end) of host entries whose nodes are in the region of the entry at which
+// placement continues. If regions do not matter, it returns all entries.
 func (s *placement) regionEntries() (start, end int) {
 	if s.sharesCPUs || isContiguous(s.req) {
 		return 0, len(s.entries)

@@ -136,9 +136,9 @@ func apportion(n int, sizes, bounds []int) []int {
 	}
 }
 
-// apportionRemainder sets the shares of the open nodes, which are nodes that have not reached their maximum. Each share
-// is the integer part of the node's proportional share of ranks. The nodes with the largest remainders get one more
-// rank.
+// apportionRemainder sets the shares of the open nodes, which are nodes that have not reached their maximum. total is
+// the sum of their sizes. Each share is the integer part of the node's proportional share of ranks. The nodes with the
+// largest remainders get one more rank.
 func apportionRemainder(ranks, total int, open, sizes, shares []int) {
 	left := ranks
 	for _, i := range open {

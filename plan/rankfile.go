@@ -32,8 +32,8 @@ func (s *placement) placeByRankFile(usable [][]bool) *Error {
 	return nil
 }
 
-// candidatesNamed reports, for each candidate, whether hosts contains one of the candidate's names. A nil list
-// contains all candidates.
+// candidatesNamed reports, for each candidate, whether hosts contains one of the candidate's names. If hosts is nil,
+// the result is true for all candidates.
 func (s *placement) candidatesNamed(hosts []string) []bool {
 	set := nameSet(hosts)
 	may := make([]bool, len(s.candidates))
@@ -128,7 +128,7 @@ func (s *placement) hasFixedCPUs() bool {
 	return len(s.req.FixedPlacements) > 0 && s.req.FixedPlacements[0].Picks != nil
 }
 
-// A cpuOwners records which ranks of this job use which CPUs of one node.
+// cpuOwners records which ranks of this job use which CPUs of one node.
 type cpuOwners struct {
 	numbering *pin.Numbering
 	slots     []pin.Unit

@@ -186,8 +186,8 @@ func listNumbers(descending []int) string {
 	return strings.Join(words, ", ") + " ranks"
 }
 
-// describeExcess returns a phrase that says how many ranks do not fit. If the job has several apps, it names the
-// program.
+// describeExcess returns a phrase that says how many ranks do not fit. If the job has several apps, the phrase names
+// the program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	ranks := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {

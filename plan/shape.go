@@ -92,8 +92,8 @@ func (s *placement) placeShaped(area *eligibleNodes, a, n int) *Error {
 	return nil
 }
 
-// remainingCandidates returns the candidates of area in the order in which they are used, from the candidate
-// at which placement has stopped.
+// remainingCandidates returns the candidates of area in the order in which they are used, starting with the candidate
+// at which placement continues.
 func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	may := make([]bool, len(s.candidates))
 	for _, i := range area.candidates {
@@ -103,7 +103,8 @@ func (s *placement) remainingCandidates(area *eligibleNodes) []int {
 	return slices.DeleteFunc(order, func(i int) bool { return !may[i] })
 }
 
-// shapeCapacity returns how many ranks fit with --shape. Nodes without room for a full shape do not count.
+// shapeCapacity returns how many ranks fit with --shape. A node with room for fewer ranks than --shape says does not
+// count.
 func (a *eligibleNodes) shapeCapacity() int {
 	capacity := 0
 	for _, i := range a.candidates {

@@ -142,7 +142,7 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("the host has %s of %d kB, but each rank needs %d by --mem-per-rank", text.Count(int(huge.Free), "free huge page"), huge.Size>>10, huge.PagesFor(w.memoryPerRank))
 }}
 
-// newPool returns the free slots of a candidate in the order of the layout. If ranks must stay inside NUMA
+// newPool returns a pool of the free slots of a candidate, in the order of the layout. If ranks must stay inside NUMA
 // nodes, the slots are sorted by NUMA node.
 func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout, busy pin.BusyUnits, width int) *pin.Pool {
 	free := pin.FreeSlots(slots, busy)

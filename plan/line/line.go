@@ -32,7 +32,7 @@ type Requirement struct {
 	HoldsJob func(start, end int) bool
 }
 
-// minCapacity returns the minimum capacity of a node that can belong to a run.
+// minCapacity returns the capacity that each node of a run must have at least.
 func (n Requirement) minCapacity() int {
 	switch {
 	case n.Shape == 0:
@@ -144,8 +144,9 @@ func (n Requirement) holdsJob(start, end int) bool {
 	return n.HoldsJob == nil || end > start && n.HoldsJob(start, end)
 }
 
-// shapedWindow returns the window for a job with --shape, in a run of nodes that each have room for a full shape.
-// The window starts with the first node of the run. The node after the run may be used for the remaining ranks.
+// shapedWindow returns the window for a job with --shape, which sets the number of ranks on each node but the last.
+// Each node of the run has room for that many ranks. The window starts with the first node of the run. The node after
+// the run may be used for the remaining ranks.
 func (n Requirement) shapedWindow(capacities []int, runStart, runEnd int) (w Window, ok bool) {
 	full, rest := n.Ranks/n.Shape, n.Ranks%n.Shape
 	end := runStart + full

@@ -58,7 +58,7 @@ var builtIn = map[string]Kind{
 	GPUModel: {AnyCase: true, Probed: true},
 }
 
-// plain is the value of Units for numbers that are written without a unit.
+// plain is the value of Kind.Units for an attribute whose numbers have no unit.
 var plain = map[string]Number{"": oneUnit}
 
 // Kinds maps the names of a cluster's attributes, in upper case, to their kinds.

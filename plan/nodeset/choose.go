@@ -155,8 +155,8 @@ func (c *Chooser) OrderForSharing() []int {
 }
 
 // narrowByPriority returns the members of a set without those that the request's priority excludes. AFFINITY excludes
-// nodes to avoid. MINLOSS excludes nodes that are faster than needed. If the remaining nodes cannot run the job, it
-// returns all members.
+// nodes that the request says to avoid. MINLOSS excludes nodes that are faster than needed. If the remaining nodes
+// cannot run the job, it returns all members.
 func (c *Chooser) narrowByPriority(members []int) []int {
 	remains := func(Node) bool { return true }
 	switch c.Priority {

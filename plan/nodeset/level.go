@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Level is the node-set request of one source, as text. A source is the cluster file, a class, variables or
-// flags. The zero value requests nothing.
+// A Level is the node-set request of one source, as text. A source is the cluster file, a class, the environment
+// variables or the flags. The zero value requests nothing.
 type Level struct {
 	Source         string                  // source of the request, for messages: --node-set, class amd
 	ModifierSource func(key string) string // returns the source of a modifier; if nil, Source is used
@@ -36,7 +36,8 @@ const (
 // Keys lists the keys of all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults returns l with its missing values taken from weaker. Both levels must be of the same kind of source.
+// WithDefaults returns l with its missing values taken from weaker. Both levels must belong to the same source: for
+// example, two of the flags or two of the environment variables.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {
@@ -91,7 +92,8 @@ type SourceError struct {
 
 func (r *SourceError) Error() string { return r.Source + ": " + r.WordError.Error() }
 
-// atSource returns a *WordError with the source added, and returns any other error unchanged.
+// atSource returns err as a *SourceError that names the source, if err is a *WordError. It returns any other error
+// unchanged.
 func atSource(source string, err error) error {
 	if wordErr, is := err.(*WordError); is {
 		return &SourceError{source, wordErr}

@@ -26,7 +26,9 @@ func (r *setRating) compare(other *setRating) int {
 //	WORSTFIT      -capacity, index
 //	BESTRESOURCE  -(slowest speed of a member with capacity), capacity, index
 //	MINLOSS       lost speed, -(slowest speed of a node used), capacity, index
-//	AFFINITY      1 if avoided nodes are needed, -(ranks on preferred nodes), index
+//	AFFINITY      1 if nodes to avoid are needed, -(ranks on preferred nodes), index
+//
+// The lost speed is the total of a speedLoss.
 func (c *Chooser) rate(set int) setRating {
 	r := setRating{set: set}
 	capacity := int64(c.Sets[set].Capacity)

@@ -181,8 +181,8 @@ func (k Kind) parseNumber(text string) (Number, bool) {
 	return parseScaled(digits, each)
 }
 
-// ParseQuantity parses a number that may have a unit. name is the built-in attribute that determines the units. It
-// returns false if the text is invalid.
+// ParseQuantity parses a number that may have a unit. name is the built-in attribute that determines the units.
+// ParseQuantity returns false if the text is invalid.
 func ParseQuantity(name, text string) (Number, bool) {
 	kind := builtIn[name]
 	if n, ok := kind.parseNumber(text); ok && kind.Numeric {

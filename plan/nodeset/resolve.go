@@ -97,8 +97,8 @@ type levelValue[T any] struct {
 }
 
 // levelValues parses the values that all sources have for one modifier, and returns them in descending order of
-// precedence. If a flag gives a value, values of variables are ignored. Any other invalid value is an error, even if
-// another value takes precedence.
+// precedence. If a flag gives a value, the values of variables are ignored, even invalid ones. Apart from that, an
+// invalid value is an error even if another value takes precedence.
 func levelValues[T any](l Levels, key string, parse func(string) (T, error)) ([]levelValue[T], error) {
 	var all []levelValue[T]
 	for i, level := range l.byStrength() {

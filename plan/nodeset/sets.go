@@ -74,8 +74,7 @@ func (l *numberLine) setOf(name string, first, last Number, t Tolerance) Set {
 	return Set{Name: name, Members: l.nodes[from:to:to], Capacity: l.capacityThrough[to] - l.capacityThrough[from]}
 }
 
-// endOf returns the number of nodes that have one of the lowest values. count is the number of different values to
-// include.
+// endOf returns how many nodes have one of the count lowest values. Several nodes may have the same value.
 func (l *numberLine) endOf(count int) int {
 	if count == 0 {
 		return 0

@@ -7,9 +7,9 @@ needing more than 32 CPUs.
 	domain                        main        ->  overflow             (not in the domain)
 	gates                         none            more than 32 CPUs
 
-If several regions of the cluster file match a node, the node belongs to the first of these regions. The domain
-gives the order of the regions, and therefore of the nodes. A job may not use the nodes of a region whose gate it
-does not meet. All functions are pure.
+The domain is the ordered list of the regions in which jobs run. Nodes are used in the order of their regions. If
+several regions of the cluster file match a node, the node belongs to the first of these regions. A job may not use
+the nodes of a region whose gate it does not meet. All functions are pure.
 */
 package region
 

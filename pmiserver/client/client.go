@@ -25,7 +25,7 @@ import (
 	"strings"
 )
 
-// A Client is a PMI-1 client over one connection, as in an MPI library.
+// A Client is a PMI-1 client that uses one connection, as the MPI library of a rank does.
 type Client struct {
 	// Name is the group's key-value space, set by Init.
 	Name string
@@ -139,7 +139,7 @@ func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	return p, nil
 }
 
-// Init starts the conversation. It sends the same requests as an MPI library, in the same order.
+// Init sends the requests with which an MPI library begins, in the same order.
 func (c *Client) Init() error {
 	if _, err := c.roundTripChecked("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init"); err != nil {
 		return err
@@ -284,7 +284,7 @@ func (c *Client) Hosts() (string, error) {
 	return first + " | " + string(table), err
 }
 
-// Finalize ends the conversation. The caller may close the connection afterwards.
+// Finalize tells the server that the client sends no more requests. The caller may close the connection afterwards.
 func (c *Client) Finalize() error {
 	_, err := c.roundTripChecked("cmd=finalize", "finalize_ack")
 	return err

@@ -32,7 +32,7 @@ type Coordinator struct {
 	err        error // the error given to Fail
 }
 
-// A group contains the nodes on which ranks of a group run, and the ranks that can no longer enter a fence.
+// A group records, for one group of ranks, which nodes its ranks run on, and which ranks can no longer enter a fence.
 type group struct {
 	nodes     []int         // in the caller's numbering
 	index     map[int]int   // node to its index in nodes
@@ -138,8 +138,8 @@ func (c *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 	return c.completeFence(id, f)
 }
 
-// completeFence returns the result of a fence that all nodes have joined. For Construct it appends the
-// number of the new group as one more blob (rule PMIX-46).
+// completeFence returns the result of a fence that all nodes have joined. For a fence of the kind Construct, it appends
+// the number of the new PMIx group as one more blob (rule PMIX-46).
 func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	done := &Completed{Nodes: f.nodes}
 	if f.bytes > 0 {
