@@ -54,7 +54,8 @@ type expectedRank struct {
 	rank   int
 }
 
-// expiredID is stored for an ID that is no longer valid. A client that sends such an ID does not count as guessing.
+// expiredID is stored for an ID that is no longer valid. If a client sends such an ID, this does not count as a wrong
+// ID.
 var expiredID expectedRank
 
 // These are the limits for a connection that has not sent its ID yet (pmi-wire.md 6.4).
@@ -109,9 +110,10 @@ func (l *Listener) Serve(ctx context.Context, conn io.ReadWriteCloser) error {
 	return l.AddPending(conn).Serve(ctx)
 }
 
-// AddPending registers a connection that has not sent its ID yet. If there are too many, it closes the oldest. The
-// accept loop should call AddPending, and not the goroutines that serve connections, because the order of calls decides
-// which connection is the oldest. Each PendingConn must be served; otherwise it remains pending forever.
+// AddPending registers a connection that has not sent its ID yet. If too many such connections are open, AddPending
+// closes the oldest. The accept loop should call AddPending, and not the goroutines that serve connections, because the
+// order of calls decides which connection is the oldest. Each PendingConn must be served; otherwise it remains pending
+// forever.
 func (l *Listener) AddPending(conn io.ReadWriteCloser) *PendingConn {
 	n := &PendingConn{listener: l, conn: conn}
 	l.mu.Lock()
@@ -160,7 +162,7 @@ func (n *PendingConn) Serve(ctx context.Context) error {
 	return err
 }
 
-// identify reads until the ID that the client sends is known. expected reports whether a rank has that ID.
+// identify reads from the connection until the client has sent its ID. expected reports whether a rank has that ID.
 func (l *Listener) identify(n *PendingConn) (at expectedRank, expected bool) {
 	defer l.removePending(n)
 	timeout := time.AfterFunc(greetingTimeout, func() { n.conn.Close() })
@@ -219,7 +221,7 @@ func (n *PendingConn) sendRefusal() {
 	io.WriteString(n.conn, n.refusal)
 }
 
-// A greetingState says how much of its greeting a new connection has sent.
+// A greetingState says whether a client has sent its greeting, that is, the messages up to its PMI_ID.
 type greetingState int
 
 const (
@@ -228,9 +230,9 @@ const (
 	greetingInvalid                         // something else was received
 )
 
-// readGreeting parses the next message of a greeting, if the message is complete. If the message names a rank, the
-// message remains in the input, because the rank's session replies to it. The result is true if another message of the
-// greeting may follow.
+// readGreeting parses the next message of a greeting, if the message is complete. If the client wants PMI-2,
+// readGreeting replies and returns true, because another message of the greeting follows. If the message contains an
+// ID, it remains in the input, because the rank's session replies to it.
 func (n *PendingConn) readGreeting() bool {
 	after := n.input
 	message, err := after.nextMessage()

@@ -86,8 +86,8 @@ func (f *messageReader) nextLine(rest []byte) ([]byte, error) {
 	return line, nil
 }
 
-// nextFrame returns the body of the next frame, or nil if the frame is not complete. A frame consists of a length of
-// six bytes, which may be padded on either side, and a body of that length (pmi-wire.md 4.1).
+// nextFrame returns the body of the next frame, or nil if the frame is not complete. A frame consists of six bytes,
+// which contain a length in decimal and spaces before or after it, and a body of that length (pmi-wire.md 4.1).
 func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	const prefix = 6
 	digits := bytes.Trim(rest[:min(len(rest), prefix)], " ")
@@ -110,8 +110,8 @@ func (f *messageReader) nextFrame(rest []byte) ([]byte, error) {
 	return rest[prefix : prefix+n : prefix+n], nil
 }
 
-// skipPadding skips line feeds and zero bytes before a message. Old clients end a message with a zero byte. A request
-// with a port that ends in a line feed is followed by another line feed.
+// skipPadding skips line feeds and zero bytes before a message. Old clients end a message with a zero byte. If the port
+// name at the end of a request ends with a line feed, a second line feed follows.
 func (f *messageReader) skipPadding() {
 	for f.start < len(f.buf) && (f.buf[f.start] == '\n' || f.buf[f.start] == 0) {
 		f.start++

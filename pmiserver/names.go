@@ -15,8 +15,8 @@ type Names interface {
 	Unpublish(ctx context.Context, service string) (removed bool, err error)
 }
 
-// These are the limits of a NameTable (rule TRUST-24): the number of names, and the size in bytes of one
-// entry with its name.
+// These are the limits of a NameTable (rule TRUST-24): the number of names, and the size of one name together with its
+// entry, in bytes.
 const (
 	maxNames     = 1024
 	maxNameBytes = 4 << 10

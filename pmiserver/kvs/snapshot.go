@@ -49,8 +49,8 @@ func (s *Snapshot) findKey(key []byte) (value []byte, found bool) {
 	return value, found
 }
 
-// withBlobs returns a snapshot with the pairs of s and of the blobs of a fence. It keeps the blobs. A pair
-// replaces pairs with the same key in earlier blobs and in s.
+// withBlobs returns a snapshot with the pairs of s and of the blobs of a fence. The new snapshot keeps the blobs. A
+// pair replaces pairs with the same key in earlier blobs and in s.
 func (s *Snapshot) withBlobs(blobs [][]byte) (*Snapshot, error) {
 	top, err := newLayer(s.seed, blobs)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// A View is one rank's view of the store. Only one goroutine may use it.
+// A View is the key-value space as one rank sees it: the pairs in the store, and the pairs that the rank has put since
+// the last fence. Only one goroutine may use a View.
 type View struct {
 	Store   *Store
 	unsent  map[string][]byte // put since the rank last entered a barrier

@@ -28,8 +28,8 @@ func (c *Conversation) lookup() {
 	c.AppendReply("cmd=lookup_result rc=0 port=" + port + "\n")
 }
 
-// replyNameService sends a reply without a port to a name service request. If err is not nil, the request is refused.
-// Otherwise the reply is success if ok is true, and rc=1 with failure as the message if not.
+// replyNameService replies to a name service request whose reply contains no port. If err is not nil, the request is
+// refused. Otherwise ok says whether the reply is success. If it is not, the reply contains failure as the message.
 func (c *Conversation) replyNameService(answer, failure string, ok bool, err error) {
 	switch {
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Conversation is the PMI-1 side of one rank's session.
+// A Conversation handles the PMI-1 requests of one rank.
 type Conversation struct {
 	*pmiversion.Rank
 	fields      pmiversion.Fields // the fields of the current request

@@ -37,8 +37,8 @@ func (c *Conversation) lookup() {
 	}
 }
 
-// replyNameService sends a reply without a port to a name service request. If ok is false, the request
-// fails, and failure is the reason.
+// replyNameService replies to a name service request whose reply contains no port. If err is not nil or ok is false,
+// the reply is an error. If err is nil, failure is the reason in this reply.
 func (c *Conversation) replyNameService(failure string, ok bool, err error) {
 	switch {
 	case err != nil:

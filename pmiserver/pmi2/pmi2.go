@@ -11,7 +11,7 @@ import (
 	"remshell/pmiserver/pmiversion"
 )
 
-// These are the result codes of pmi-wire.md 4.8. Clients only test for 0.
+// These are the result codes of pmi-wire.md 4.8. Clients only test whether the code is 0.
 const (
 	rcInit     = 1
 	rcArgument = 3

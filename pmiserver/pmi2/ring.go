@@ -31,7 +31,8 @@ func (c *Conversation) ring() {
 }
 
 // ringAnswer returns the reply to a rank's ring request. It contains the value that the left neighbor has sent to its
-// right, and the value that the right neighbor has sent to its left. The first and the last rank are neighbors.
+// own right neighbor, which is this rank, and the value that the right neighbor has sent to its own left neighbor. The
+// first and the last rank are neighbors. head is the part of the reply before rc.
 func ringAnswer(head []byte, keys *kvs.Store, rank, size int) []byte {
 	left, _ := keys.Get(ringKey("right", (rank+size-1)%size))
 	right, _ := keys.Get(ringKey("left", (rank+1)%size))

@@ -27,7 +27,7 @@ func (c *Conversation) spawn() {
 	}
 }
 
-// parseSpawn parses a spawn request. ok is false if an item of a list is missing.
+// parseSpawn parses a spawn request. ok is false if the request contains fewer list items or programs than it says.
 func parseSpawn(fields pmiversion.Fields) (r spawn.Request, ok bool) {
 	first := make(spawn.Segment)
 	programs, segments := []string(nil), []spawn.Segment{first}

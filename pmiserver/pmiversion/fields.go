@@ -18,7 +18,7 @@ func (f Fields) Find(key string) (value []byte, found bool) {
 	return nil, false
 }
 
-// Text returns the value of the first field with the given key, or nil.
+// Text returns the value of the first field with the given key, or nil if there is no such field.
 func (f Fields) Text(key string) []byte {
 	value, _ := f.Find(key)
 	return value

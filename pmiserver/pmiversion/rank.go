@@ -101,7 +101,8 @@ func (r *Rank) NoteUnknown(name []byte) string {
 	return word
 }
 
-// A Greeting is the first message of a client that connects through PMI_PORT. It contains the client's PMI_ID.
+// A Greeting is the first message of a client that connects through PMI_PORT. It contains the client's PMI_ID, or says
+// that the client wants to continue in PMI-2.
 type Greeting struct {
 	HasID     bool // the client sent ID
 	ID        int

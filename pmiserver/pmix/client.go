@@ -72,9 +72,9 @@ func readHandshake(conn io.Reader) (h message.Handshake, err error) {
 	return message.ParseHandshake(body)
 }
 
-// run reads and handles messages until the connection ends. It returns nil if the client has finalized
-// or has never asked for its job info. It returns errJunk if the messages cannot be decoded or the
-// client does not read its replies.
+// run reads and handles messages until the connection ends. It returns nil if the client has finalized or has never
+// asked for its job info. It returns errJunk if the messages cannot be decoded or the client does not read its replies.
+// If the connection ends without finalize, run returns the error of the read.
 func (c *client) run() error {
 	for {
 		err := c.readMessage()

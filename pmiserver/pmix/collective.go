@@ -74,7 +74,7 @@ type fenceCall struct {
 // maxFenceCalls is the maximum number of calls of one rank that wait in the same collective.
 const maxFenceCalls = 1 << 10
 
-// groupSize returns the name and size of the group with the given namespace. newProcSet takes it as an argument.
+// groupSize returns the name and size of the group with the given namespace. The function is an argument of newProcSet.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil || g.otherJob {
@@ -183,8 +183,9 @@ func (s *Server) isRemoved(m *collective) bool {
 	return m.removed
 }
 
-// addCall lets a rank enter the fence, either now or after the fences that it has already called. It returns false if
-// there are too many calls, or if the group has ended. The latter can happen if a child process outlives its rank.
+// addCall lets a rank enter the fence, either now or after the fences for which earlier calls of the rank wait. It
+// returns false if there are too many calls, or if the group has ended. The latter can happen if a child process
+// outlives its rank.
 func (m *collective) addCall(call fenceCall) bool {
 	i := m.indexOf(call.client.group, call.client.rank.number)
 	if i < 0 {
@@ -297,8 +298,8 @@ func (s *Server) findByFence(key collectiveKey) *collective {
 	return nil
 }
 
-// enterFence carries out the first call of participant i: it starts the call's timeout and enters the fence.
-// If the call collects data, the fence sends the rank's committed data to the other nodes.
+// enterFence carries out the first waiting call of participant i: it starts the call's timeout and enters the fence. If
+// the call collects data, the fence sends the rank's committed data to the other nodes.
 func (m *collective) enterFence(i int) {
 	m.mu.Lock()
 	x := m.participants[i]
@@ -405,7 +406,8 @@ func (m *collective) appendRecord(blob []byte, x *participant) []byte {
 	return append(blob, bytes...)
 }
 
-// A byteRange is a part of the data that a rank has committed for other nodes. It begins at byte offset of that data.
+// A byteRange is a part of the data that a rank has committed for other nodes. offset is the position of its first byte
+// in that data.
 type byteRange struct {
 	offset int
 	bytes  []byte

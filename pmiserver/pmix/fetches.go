@@ -78,8 +78,8 @@ func (g *group) knownPairs(rank int, key string) []byte {
 	return nil
 }
 
-// fetchPairs makes a Get wait for data from another node. If a suitable request is in progress, the Get joins
-// it. Otherwise it sends a new request.
+// fetchPairs makes a Get wait for data from another node. If a suitable request is in progress, the Get joins it.
+// Otherwise fetchPairs sends a new request.
 func (g *group) fetchPairs(key fetchKey, w *pendingGet, timeout time.Duration) {
 	g.mu.Lock()
 	f, isNew := g.remote.joinFetch(key, time.Now(), timeout)

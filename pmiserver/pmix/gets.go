@@ -42,7 +42,8 @@ func (c *client) replyGroupInfo(q requestInfo, g *group, key string) {
 	c.replyStatus(q, message.NotFound)
 }
 
-// getJobInfo replies to a Get of a reserved key ("pmix...") from the job info of a rank. It never waits.
+// getJobInfo replies to a Get of a reserved key ("pmix...") from the job info about the rank that the request names. It
+// never waits.
 func (c *client) getJobInfo(q requestInfo, g *group, r *message.Get) {
 	view, _, err := g.loadJobInfo(c.server.ctx)
 	if err != nil {
@@ -115,7 +116,7 @@ func getTimeoutOf(o message.Options) getTimeout {
 	return getTimeout(o.Timeout())
 }
 
-// awaitCommit answers a Get for a rank of this node. If the rank has not committed the key yet but may still do
+// awaitCommit answers a Get of data of a rank on this node. If the rank has not committed the key yet but may still do
 // so, the Get waits for a commit (rule PMIX-33).
 func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
@@ -199,8 +200,8 @@ func finishAll(waiting []*pendingGet, s message.Status) {
 	}
 }
 
-// takeWaitingGets removes and returns the Gets that wait for data of the group's ranks, on any node. If all is
-// false, it takes only Gets that were sent by ranks of asker.
+// takeWaitingGets removes and returns the Gets that wait for data of the group's ranks, on any node. If all is false,
+// it takes only Gets that were sent by ranks of the group asker.
 func (g *group) takeWaitingGets(all bool, asker *group) (removed []*pendingGet) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

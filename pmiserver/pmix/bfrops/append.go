@@ -185,7 +185,7 @@ func ProcOf(p Proc) Value { return Value{ProcType, appendProc(nil, p)} }
 // BlobOf returns a Value of type BYTE_OBJECT that contains all parts, one after the other.
 func BlobOf(parts ...[]byte) Value { return Value{ByteObject, appendJoined(nil, parts...)} }
 
-// InfosOf returns a Value of type DATA_ARRAY whose elements are INFOs. The last element has the flag
+// InfosOf returns a Value of type DATA_ARRAY whose elements are INFOs. The last element is marked with the flag
 // lastOfArray.
 func InfosOf(all ...Info) Value {
 	b := appendSize(order.AppendUint16(nil, uint16(InfoType)), len(all))

@@ -13,8 +13,8 @@ var (
 	ErrBound     = errors.New("the message exceeds a limit") // the message exceeds a limit of pmix-wire.md 11
 )
 
-// An elementReader decodes elements from the rest of a message. After the first error it returns zero values. A length
-// that is larger than the rest of the message is an error (rule PMIX-26).
+// An elementReader decodes elements from the part of a message that has not been read yet. After the first error it
+// returns zero values. A length that is larger than the rest of the message is an error (rule PMIX-26).
 type elementReader struct {
 	rest          []byte
 	depth         int    // nesting depth of values and arrays

@@ -124,7 +124,7 @@ func (r *Reader) Programs() []Program {
 	return readList(r, MaxInfos, elementSizes[App].bytes, (*elementReader).app)
 }
 
-// Keys reads a SIZE, and that number of packs with one STRING each, which are keys.
+// Keys reads a SIZE, and then that number of packs. Each pack contains one STRING, which is a key.
 func (r *Reader) Keys() []string {
 	n := r.Size()
 	if n > MaxInfos {

@@ -100,7 +100,8 @@ func (v *View) Job() []byte {
 	return p
 }
 
-// shownNodes returns the indexes of the nodes whose ranks the job info lists. In large jobs, only this node is listed.
+// shownNodes returns the indexes of the nodes whose ranks the job info lists. For a group larger than FullUpTo, this is
+// only this node.
 func (v *View) shownNodes() (nodes []int) {
 	for node := range v.job.Nodes {
 		if len(v.job.NodeOf) <= v.job.FullUpTo || node == v.job.HereNode {
