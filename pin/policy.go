@@ -154,7 +154,8 @@ func (b *Binding) UnmarshalText(text []byte) (err error) {
 	return b.parseQualifiers(rest, value)
 }
 
-// parseQualifiers parses rest, which has the form "[count]{:qualifier}". value is the whole value, for messages.
+// parseQualifiers parses rest, which has the form "[count]{:qualifier}". value is the whole value of --bind-to, which
+// error messages quote.
 func (b *Binding) parseQualifiers(rest, value string) error {
 	if rest == "" {
 		return nil

@@ -36,7 +36,7 @@ type poolObject struct {
 	closed bool // no rank may use it
 }
 
-// A RankSlots holds the slots of one rank.
+// A RankSlots says which slots one rank gets.
 type RankSlots struct {
 	Slots  []int
 	Object int // index of the object that contains them
@@ -269,8 +269,8 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 // CountObjects returns the number of hardware objects by which the slots of the pool are grouped.
 func (p *Pool) CountObjects() int { return len(p.objects) }
 
-// Capacity returns how many more ranks fit into the pool if each rank needs width slots. With ppr:N, each object takes
-// up to N ranks in each round.
+// Capacity returns how many more ranks fit into the pool if each rank needs width slots. With ppr:N, an object takes up
+// to N ranks in each round, and rounds is the number of rounds.
 func (p *Pool) Capacity(width, rounds int) int {
 	if p.mayCrossNUMA() {
 		return p.freeSlots() / width
@@ -338,7 +338,7 @@ func (p *Pool) TakeSlotsOf(i, width, rounds int) (RankSlots, bool) {
 	return take, true
 }
 
-// ShareSlots returns slots for a rank that other ranks also use. Successive calls return the sets of slots that
+// ShareSlots returns slots for a rank. Other ranks use these slots, too. Successive calls return the sets of slots that
 // ranks of this width would get if the node were empty.
 func (p *Pool) ShareSlots(width int) RankSlots {
 	if p.sharedSlots[width] == nil {

@@ -40,8 +40,8 @@ type CoreLocation struct {
 // UnknownLocation is the location of a core about which nothing is known.
 var UnknownLocation = CoreLocation{NUMA: -1, Package: -1, L3: -1, L2: -1}
 
-// A CoreKind distinguishes the kinds of cores of a hybrid processor. It is empty if all cores are of one kind or
-// the kind is unknown.
+// A CoreKind is the kind of a core of a hybrid processor. It is empty if all cores are of one kind or the kind is
+// unknown.
 type CoreKind string
 
 // These are the kinds of cores of a hybrid processor.

@@ -156,8 +156,9 @@ func (s *placement) bindRoundRobin(n *candidate, ranks []job.RankPlan, slots []p
 	}
 }
 
-// sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it shares
-// CPUs with other jobs in turns), the used and the unused slots are each sorted by the number of gangs that use them.
+// sortUnsharedFirst sorts free slots. Slots that this job does not use yet come first. If the job is a gang (it
+// takes turns with other jobs on the same CPUs), the used and the unused slots are each sorted by the number of gangs
+// that use them.
 func (s *candidate) sortUnsharedFirst(slots []pin.Unit, free []int) []int {
 	if gangs := s.gangsOnCPU(); len(gangs) > 0 {
 		most := func(slot int) (most int) {

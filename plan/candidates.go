@@ -9,8 +9,8 @@ import (
 	"remshell/usererr"
 )
 
-// A candidate is a node in the host list, together with its probe and the rules that apply to the node. It does not
-// change while ranks are placed.
+// A candidate is a node of the request, together with the result of its probe and the rules that apply to the node. It
+// does not change while ranks are placed.
 type candidate struct {
 	job.Node
 	snapshotIndex int      // index into Snapshot.Nodes; -1 if the node was not probed

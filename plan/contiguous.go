@@ -33,7 +33,7 @@ func (p *problem) makeContiguous() {
 }
 
 // lineCandidates returns the line: the nodes among which contiguous nodes are searched, in ascending order of ID. The
-// line contains all nodes for applications in the regions that the job may use, even nodes that are busy or not in the
+// line contains all nodes that may run ranks and whose region the job may use, even nodes that are busy or not in the
 // host list.
 func (p *problem) lineCandidates() []int {
 	var nodes []int

@@ -78,8 +78,8 @@ func FoldReasons(rejected []job.Note) []string {
 	return lines
 }
 
-// reasonText returns a reason as text for the user. Most texts are clear by themselves; reasonText adds the code in
-// front of the others.
+// reasonText returns a reason as text for the user. Most texts are clear by themselves; reasonText adds a few words to
+// the others.
 func reasonText(code, text string) string {
 	if text == notProbed {
 		return "it was " + text

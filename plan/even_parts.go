@@ -13,7 +13,8 @@ import (
 // a rank's node depends on its CPUsPerRank alone.
 
 // slotsPerRank returns the number of slots of each rank on a node. Each rank gets CPUsPerRank slots. The free slots
-// that remain are divided evenly among the ranks that are bound and do not share CPUs.
+// that remain are divided evenly among the ranks of apps with AllCPUs, but only if the ranks are bound and do not share
+// CPUs.
 func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin.Unit) []int {
 	widths := make([]int, len(ranks))
 	left, parts := min(len(pin.FreeSlots(slots, n.busy)), n.CPUs()-n.slotsOfOthers()), 0

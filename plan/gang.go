@@ -18,9 +18,9 @@ import (
 //	most = 1   CPUs of at most one gang: party 0, then 2, 1, 3
 //	...        the first that fits
 
-// solveForGang places the ranks of a gang, a job that shares CPUs with other jobs in turns. It prefers free CPUs, and
-// then CPUs that few gangs use. party is the number of the turn in which the gang runs. solved is the problem that was
-// solved or, if no problem could be solved, the last problem that was tried.
+// solveForGang places the ranks of a gang, which is a job that takes turns with other jobs on the same CPUs. It prefers
+// free CPUs, and then CPUs that few gangs use. party is the number of the turn in which the gang runs. solved is the
+// problem that was solved or, if no problem could be solved, the last problem that was tried.
 func (p problem) solveForGang() (solved problem, found solution, party int, failed *Error) {
 	order, most := p.partyOrder(), p.mostGangs()
 	solved = p.forParty(order[0], 0)
@@ -79,8 +79,8 @@ func (s *candidate) gangsOnCPU() map[int]int {
 	return count
 }
 
-// cpusFullOfGangs returns how many CPUs of the node cannot be used by a further gang, because other gangs have all of
-// their turns.
+// cpusFullOfGangs returns how many CPUs of the node cannot be used by a further gang, because other gangs have every
+// turn on these CPUs.
 func (s *candidate) cpusFullOfGangs() (full int) {
 	if s.Gang.Parties == 0 {
 		return 0
@@ -172,9 +172,9 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 	return &s.candidates[s.assigned[np.Ranks[0].Rank].candidate]
 }
 
-// gangOf returns a description of this job as a gang (a job that shares CPUs in turns), and the other gangs with which
-// it shares CPUs. plans contains the ranks of this job. gangOf returns an error if the administrators of the nodes have
-// set different settings for gangs.
+// gangOf returns a description of this job as a gang (a job that takes turns with other jobs on the same CPUs), and the
+// other gangs with which it shares CPUs. plans contains the ranks of this job. gangOf returns an error if the
+// administrators of the nodes have set different settings for gangs.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
@@ -202,10 +202,10 @@ func describeTerms(t job.GangTerms) string {
 	return fmt.Sprintf("parties = %d and slice = %v", t.Parties, t.Slice)
 }
 
-// gangMemoryLeft returns how many bytes of memory a gang (a job that shares CPUs in turns) may use on the candidate.
-// This is 90 % of the memory, less the larger of two values: what other gangs have requested, and what all processes
-// use. Stopped gangs are included, because they keep their memory. known is false if the node has no other gang, or its
-// memory is unknown.
+// gangMemoryLeft returns how many bytes of memory a gang (a job that takes turns with other jobs on the same CPUs) may
+// use on the candidate. This is 90 % of the memory, less the larger of two values: what other gangs have requested, and
+// what all processes use. Stopped gangs are included, because they keep their memory. known is false if the node has no
+// other gang, or its memory is unknown.
 func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	if total := s.Memory.Total; len(s.GangCPUs) > 0 && total > 0 {
 		return total/10*9 - max(s.GangMemory, total-s.Memory.Available), true
@@ -213,9 +213,9 @@ func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	return 0, false
 }
 
-// gangMemoryCheck rejects a node that has too little memory for another gang (a job that shares CPUs in turns). Without
-// --mem-per-rank, a gang is assumed to need the node's memory divided by the maximum number of gangs that take turns
-// (the setting parties).
+// gangMemoryCheck rejects a node that has too little memory for another gang (a job that takes turns with other jobs on
+// the same CPUs). Without --mem-per-rank, a gang is assumed to need the node's memory divided by the maximum number of
+// gangs that take turns (the setting parties).
 var gangMemoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string {
 	left, known := s.gangMemoryLeft()
 	need := w.memoryPerRank

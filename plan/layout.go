@@ -37,8 +37,8 @@ func layoutFor(n *candidate, l pin.Layout) pin.Layout {
 	return l
 }
 
-// bindingSource returns the setting or option that says how a candidate's ranks are bound, with its value, for
-// messages.
+// bindingSource returns the setting or option that says how a candidate's ranks are bound, with its value, as messages
+// show it.
 func bindingSource(n *candidate, l pin.Layout) string {
 	if n.Bind != nil {
 		return "binding=" + n.Bind.Text

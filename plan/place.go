@@ -12,7 +12,7 @@ import (
 // An assignment says on which candidate one rank runs, and to which app the rank belongs.
 type assignment struct{ candidate, app int }
 
-// A placement holds the state of placing the ranks of a job on candidates, one rank after the other.
+// A placement holds the state needed while the ranks of a job are placed on candidates, one rank after the other.
 type placement struct {
 	req         job.Request
 	candidates  []candidate
@@ -51,8 +51,8 @@ func newPlacement(req job.Request, candidates []candidate, of, order []int) *pla
 	return s
 }
 
-// placeGroups places the ranks on placement groups, one group after the other, and in each group in the order
-// of its nodes. It places all ranks or none. No node may be in two groups.
+// placeGroups places the ranks on placement groups, one group after the other, and in each group in the order of its
+// nodes. It places all ranks or returns an error. No node may be in two groups.
 func (s *placement) placeGroups(groups []placementGroup, usable [][]bool, mode sort.Mode) *Error {
 	var order []int
 	for _, l := range groups {
@@ -343,9 +343,9 @@ func (s *placement) fillNodes(app, n int, quota []int) {
 	}
 }
 
-// placeCyclic places ranks on the host entries of one region in turn, one rank at a time. When the region is
-// full, it continues with the next region. If CPUs are shared, all regions are treated as one (which-hosts.md
-// 10).
+// placeCyclic places ranks on the host entries of one region in turn, one rank (or as many as --map-by node:N says) at
+// a time. When the region is full, it continues with the next region. If CPUs are shared, all regions are treated as
+// one (which-hosts.md 10).
 func (s *placement) placeCyclic(app, n int, quota []int) {
 	for n > 0 {
 		from, to := s.regionEntries()
@@ -379,8 +379,9 @@ func (s *placement) regionEntries() (start, end int) {
 	return start, end
 }
 
-// cycleEntries places n ranks on the host entries [start, end) in turn, one rank at a time. After each round it removes
-// the entries of full nodes, so that the total time is proportional to ranks plus entries.
+// cycleEntries places n ranks on the host entries [start, end) in turn, one rank (or as many as --map-by node:N says)
+// at a time. After each round it removes the entries of full nodes, so that the total time is proportional to ranks
+// plus entries.
 func (s *placement) cycleEntries(app, n int, quota []int, start, end int) {
 	mapping, stride := s.req.Layout.Map, 1
 	if mapping.Level == pin.ByNode {

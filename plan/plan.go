@@ -27,8 +27,8 @@ import (
 	"remshell/text"
 )
 
-// Make returns the plan for a request. snap is the state of the cluster. The error is an *Error. If there is
-// an error, the plan contains only the rejected nodes and the notes.
+// Make returns the plan for a request. snap is the state of the cluster. The error is an *Error. If there is an error,
+// the plan contains the rejected nodes and the notes, but places no ranks.
 func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	mode, err := sortModeOf(req)
 	if err != nil {
@@ -95,7 +95,7 @@ func Make(req job.Request, snap job.Snapshot) (job.Plan, error) {
 	return p, nil
 }
 
-// overgrantedNotes returns a warning about hosts on which a batch system has granted more slots than the host has
+// overgrantedNotes returns a warning for each host on which a batch system has granted more slots than the host has
 // usable CPUs. Ranks share CPUs on these hosts, as if the user had written that number of slots (rm-integration.md
 // RM-20).
 func (s *placement) overgrantedNotes() (notes []job.Note) {
@@ -125,8 +125,8 @@ func sortModeOf(req job.Request) (sort.Mode, error) {
 // overbooks only this machine does not exclude other jobs.
 func isExclusive(req job.Request) bool { return req.Exclusive || req.Overbook && !req.LocalOnly }
 
-// sharedCPUsNote returns a warning that ranks share CPUs on this machine. The warning names the other jobs with
-// which these ranks share CPUs (rule PLACE-4).
+// sharedCPUsNote returns a warning that ranks share CPUs on this machine (rule PLACE-4). The warning also says whether
+// other jobs use these CPUs. If the user has asked for sharing and no other job is affected, the note is empty.
 func (s *placement) sharedCPUsNote() job.Note {
 	node, ranks := s.candidates[0], len(s.assigned)
 	ranksShare := text.Count(ranks, "rank") + " share"

@@ -39,8 +39,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossib
 	return failed
 }
 
-// refuseClaimedHost returns an error that replaces failed if there is only one host and other jobs have
-// claimed all its CPUs. The error names the user to ask (rule TRUST-16).
+// refuseClaimedHost returns failed. If there is only one host and other jobs have claimed all its CPUs, it first makes
+// the text name the user of these jobs, and the hint say how to free the CPUs (rule TRUST-16).
 func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	if failed == nil || failed.Code != CodeNoNodes || p.refuseTooFewNodes() != nil || len(p.candidates) != 1 || p.candidates[0].TopUser == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {
@@ -186,8 +186,8 @@ func listNumbers(descending []int) string {
 	return strings.Join(words, ", ") + " ranks"
 }
 
-// describeExcess returns a phrase that says how many ranks do not fit. If the job has several apps, the phrase names
-// the program.
+// describeExcess returns a phrase such as "3 ranks do not fit". If the job has several apps, the phrase names the
+// program.
 func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	ranks := text.Count(n, "rank")
 	if len(s.req.Apps) > 1 && len(a.app.Argv) > 0 {
@@ -200,7 +200,7 @@ func (s *placement) describeExcess(a *eligibleNodes, n int) string {
 	return ranks + " do not fit"
 }
 
-// describeLimits returns a phrase about limits, other than CPUs, on the numbers of ranks on candidates, such as
+// describeLimits returns a phrase that names limits other than CPUs and says how many ranks they allow, such as
 // "maxproc allows 2 on n4".
 func (s *placement) describeLimits(a *eligibleNodes) string {
 	type cause struct {

@@ -62,7 +62,7 @@ func (s *candidate) reservedUnits() pin.BusyUnits {
 	return last
 }
 
-// busyUnits returns the busy units (cores, or hardware threads if slots are threads), including reserved units. cpus
+// busyUnits returns the busy units (cores, or hardware threads if slots are threads), even if they are reserved. cpus
 // contains the CPUs that other jobs are known to use. procs is the number of processes of other jobs, and located is
 // how many of these run on cpus. If slots are threads, all threads of a busy core are busy.
 func (s *candidate) busyUnits(cpus []int, procs, located int) pin.BusyUnits {

@@ -21,7 +21,7 @@ const (
 // Modes lists the names of the modes, in the order in which messages list them.
 var Modes = []string{string(First), string(Best)}
 
-// A Requirement says what a job needs from contiguous nodes.
+// A Requirement describes the contiguous nodes that a job needs.
 type Requirement struct {
 	Ranks int // 0 means as many as fit in a run
 	Shape int // ranks on each node but the last; 0 means as many as fit

@@ -68,7 +68,8 @@ func (l Level) parseRequest(kinds Kinds) (Request, error) {
 	return r, atSource(l.Source, err)
 }
 
-// requestText returns the node-set request as the user has written it.
+// requestText returns the node-set request for an error message. If the request is in parts, the text contains only the
+// policy and the attribute.
 func (l Level) requestText() string {
 	if l.Spec != nil {
 		return *l.Spec
