@@ -66,7 +66,8 @@ const (
 	maxWrongIDs      = 16  // after this number of wrong IDs no connection is accepted (TRUST-25)
 )
 
-// ErrNoRank is returned for a connection that sends no valid PMI_ID.
+// ErrNoRank is returned for a connection that sends no valid PMI_ID, or that belongs to a rank which already has a
+// connection.
 var ErrNoRank = errors.New("pmi: a connection was refused, because it does not come from a rank of the job")
 
 // ExpectRank creates a PMI_ID for a rank of a server. From then on, connections that send this ID are

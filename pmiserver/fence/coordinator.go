@@ -106,9 +106,9 @@ func (c *Coordinator) Fail(err error) {
 	c.heldBytes = 0
 }
 
-// Join records that a node has joined a fence with its blob. If the node was the last one, it returns the
-// result of the fence; otherwise it returns nil. The Coordinator keeps the blob, without copying it, until
-// the fence is complete. An error means that the fence can never complete.
+// Join records that a node has joined a fence with its blob. If the node was the last one, Join returns the result of
+// the fence. It returns nil if other nodes have not joined yet, or if the fence was given up. The Coordinator keeps the
+// blob, without copying it, until the fence is complete. An error means that the fence can never complete.
 func (c *Coordinator) Join(node int, id ID, blob []byte) (*Completed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

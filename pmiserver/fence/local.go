@@ -45,8 +45,9 @@ type Local struct {
 	// they wait for ever.
 	GiveUpStuck bool
 
-	// Broken is called once, when a fence can never complete. err is a *StuckError, or the reason why
-	// the exchange failed. No member is released afterwards.
+	// Broken is called when a fence can never complete. err is a *StuckError, or the reason why the
+	// exchange failed. Unless the fence is then given up (GiveUpStuck), no member is released afterwards,
+	// and Broken is not called again.
 	Broken func(err error)
 
 	mu         sync.Mutex    // guards the fields below
@@ -198,8 +199,9 @@ func (l *Local) Close() {
 	l.closed = true
 }
 
-// exchangeBlobs exchanges the blobs of the local ranks with other nodes, and then releases the ranks. It runs in a
-// different goroutine from the sessions of the ranks. The ranks may meanwhile send requests or abort.
+// exchangeBlobs exchanges the blobs of the local ranks with other nodes, and then releases the ranks. If there are
+// other nodes, it does this in a goroutine that pending.Go starts, so that the ranks can meanwhile send requests or
+// abort.
 func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	id, mine := l.takeBlobs()
 	if l.OtherNodes == nil {
@@ -307,8 +309,8 @@ func (l *Local) checkStuck() error {
 	return &StuckError{Waiting: slices.Clip(waiting), Gone: slices.Clip(gone), Released: l.GiveUpStuck}
 }
 
-// reportBroken reports, at most once, that the fence can never complete. If GiveUpStuck is set and err is a
-// *StuckError, it gives up the fence instead.
+// reportBroken calls Broken if err is not nil, because the fence can never complete. If GiveUpStuck is set and err is a
+// *StuckError, it then gives up the fence. Otherwise it closes l, so that Broken is not called again.
 func (l *Local) reportBroken(err error) {
 	if err == nil {
 		return

@@ -61,7 +61,7 @@ type Conversation struct {
 	replyStart   int               // start of the current reply in Replies
 }
 
-// New returns the conversation of a rank that has sent nothing yet. attrs are the node attributes of the
+// New returns the conversation of a rank that has sent no PMI-2 request yet. attrs are the node attributes of the
 // rank's group on this node.
 func New(r *pmiversion.Rank, attrs *NodeAttrs) *Conversation {
 	return &Conversation{Rank: r, nodeAttrs: attrs}

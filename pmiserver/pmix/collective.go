@@ -13,8 +13,8 @@ import (
 )
 
 /*
-A PMIx fence with data, on this node. The client's goroutine goes down to Enter. Data of the ranks of other
-nodes arrive on the goroutine that Local has started when its last rank entered:
+These calls carry out a PMIx fence with data on this node. The calls down to Enter run in the client's goroutine.
+The others run in the goroutine that Local starts when the last rank has entered, if there are other nodes:
 
 	client.handleRequest   COMMIT: group.commitPairs stores the pairs
 	                       FENCE:  joinCollective   which processes? is the caller one of them?
@@ -23,7 +23,7 @@ nodes arrive on the goroutine that Local has started when its last rank entered:
 	collective.enterFence          appendRecord: what the rank has committed since the last fence
 	fence.Local.Enter              the last rank starts the exchange with other nodes (package fence)
 	    |
-	collective.decodeBlobs         records of all nodes; show = group.addFenceData, for later Gets
+	collective.decodeBlobs         records of all nodes; publish = group.addFenceData, for later Gets
 	collective.releaseParticipant  replies to each client
 
 A Get of such a rank then finds its data here: client.getFromNode, group.knownPairs.
@@ -269,7 +269,7 @@ func (m *collective) stopTimers() {
 }
 
 // GiveUp ends a fence with an error, because another node has given it up. It returns false if no rank of this node has
-// entered the fence yet. Ranks that enter the fence later receive the status TimedOut.
+// entered a fence of this kind and set of processes yet. Ranks that enter the fence later receive the status TimedOut.
 func (s *Server) GiveUp(id fence.ID) (known bool) {
 	key := collectiveKey{id.Kind, id.Members}
 	s.mu.Lock()
@@ -447,8 +447,8 @@ func (m *collective) decodeBlobs(all [][]byte) (publish func(), err error) {
 	}, nil
 }
 
-// decodeRecords decodes the records of all nodes. The result has one map for each group of the set, from
-// rank to the data that the rank has committed.
+// decodeRecords decodes the records of all nodes. The result has one map for each group of the set, from rank to the
+// data in the rank's record. A map is nil if there are no records of its group.
 func (m *collective) decodeRecords(all [][]byte) (fresh []map[int]byteRange, err error) {
 	fresh = make([]map[int]byteRange, len(m.set))
 	for _, blob := range all {

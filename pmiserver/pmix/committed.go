@@ -122,8 +122,8 @@ func (g *group) removeClient(c *client) {
 	c.rank.clients = slices.DeleteFunc(c.rank.clients, func(other *client) bool { return other == c })
 }
 
-// reportConnEnd reports that a connection has ended unexpectedly. Nothing is reported if the client has finalized, or
-// if the same rank has another open connection (pmix-wire.md 10).
+// reportConnEnd reports that a client has sent invalid messages, or that its connection has ended unexpectedly. An end
+// is expected if the client has finalized, or if the same rank has another open connection (pmix-wire.md 10).
 func (g *group) reportConnEnd(c *client, err error) {
 	g.mu.Lock()
 	others := len(c.rank.clients)
