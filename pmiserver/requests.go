@@ -18,7 +18,7 @@ func (c *rankSession) Init() { c.setState(Inited) }
 // Finalize records that the rank has sent finalize.
 func (c *rankSession) Finalize() { c.setState(Finalized) }
 
-// Abort stops all replies to ranks and reports to the supervisor that the rank aborts the job.
+// Abort stops all replies to ranks and reports to the supervisor that the rank has aborted the job.
 func (c *rankSession) Abort(code int, message string) {
 	c.aborted = true
 	c.server.abortJob(c.Number, code, message)

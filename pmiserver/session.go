@@ -13,9 +13,8 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A rankSession serves one rank over one connection, in either PMI version. Only the goroutine that calls
-// Serve uses it. The exception is the field replies, which other goroutines also use when a barrier or a
-// spawn is complete.
+// A rankSession serves one rank over one connection, with PMI-1 or PMI-2. Only the goroutine that calls Serve uses it.
+// The exception is the field replies, which other goroutines also use when a barrier or a spawn is complete.
 type rankSession struct {
 	pmiversion.Rank
 	server     *Server

@@ -91,7 +91,7 @@ func (l *nodeList) readCountLine(words []string, at string) error {
 	return atLine(at, l.addHost(words[0], count))
 }
 
-// atLine adds the position at, which is a file and a line, to an error.
+// atLine adds a position, which is a file name and a line number, to an error.
 func atLine(at string, err error) error {
 	var e *Error
 	if errors.As(err, &e) {

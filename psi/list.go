@@ -89,7 +89,7 @@ func (l *nodeList) read(in Input) error {
 	return nil
 }
 
-// addAllNodes makes each node of the cluster a candidate, in ascending order of ID.
+// addAllNodes adds each node of the cluster to the list, in ascending order of IDs.
 func (l *nodeList) addAllNodes() {
 	for i := range l.nodes {
 		l.entries = append(l.entries, i)

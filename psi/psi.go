@@ -8,9 +8,9 @@ It checks these settings against the cluster file.
 	                        with warnings,
 	                        or the first error, in the order of placement.md 1.5
 
-The package does no input or output: environment and files are functions in Input. If a source with higher precedence
-overrides a value, the value is not parsed. Package hostlist parses -host and -hostfile. If one of these is given, psi
-ignores variables that list nodes.
+The package does no input or output itself: Input contains functions that read the environment and files. If a source
+with higher precedence overrides a value, the value is not parsed. Package hostlist parses -host and -hostfile. If one
+of these is given, psi ignores variables that list nodes.
 */
 package psi
 

@@ -167,9 +167,9 @@ func parseBytes(text string) (int64, bool) {
 // CheckConflicts returns an error if app contexts or options contradict one another. All app contexts must count
 // hardware threads in the same way. Options about NUMA nodes cannot be combined with mappings that choose NUMA nodes
 // themselves, or with a rank file. fixed is true if there is a rank file.
-func CheckConflicts(shares []job.RankNeeds, layout pin.Layout, fixed bool) error {
-	for _, s := range shares {
-		if s.HWThreads != shares[0].HWThreads {
+func CheckConflicts(apps []job.RankNeeds, layout pin.Layout, fixed bool) error {
+	for _, s := range apps {
+		if s.HWThreads != apps[0].HWThreads {
 			return badValue("--hw-threads", strconv.Itoa(max(0, s.HWThreads)), "one value for all app contexts")
 		}
 		source := s.NUMA.Option()

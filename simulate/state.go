@@ -105,7 +105,7 @@ type Outcome struct {
 // HasPlan reports whether the job can start.
 func (o *Outcome) HasPlan() bool { return o.Err == nil }
 
-// Decide plans the request that results from the state s and the input in. It returns the outcome.
+// Decide plans the request that s.Request returns for the same input, and returns the outcome.
 func (s *State) Decide(in psi.Input) Outcome {
 	req, warnings, err := s.Request(in)
 	if err != nil {
@@ -128,7 +128,8 @@ func OutcomeOf(req job.Request, snap job.Snapshot, p job.Plan, warnings []job.No
 		Request: req, Snapshot: snap}
 }
 
-// Request returns the request that results from the state and the input, with warnings.
+// Request returns the job request for the given input, with the layout and the options of the state. It also returns
+// the warnings of psi.Read.
 func (s *State) Request(in psi.Input) (job.Request, []job.Note, error) {
 	choice, err := psi.Read(in)
 	choice.Layout, choice.GPUs = s.Layout, s.GPUs

@@ -113,8 +113,8 @@ func formatHundredths(rating int64) string {
 	return fmt.Sprintf("%.2f", float64(rating)/100)
 }
 
-// sortKey returns the row of sortKeys for m. For an unknown Mode it returns an empty row, with which nodes stay
-// in the order of the list.
+// sortKey returns the row of sortKeys for m. For an unknown Mode it returns an empty row, which leaves nodes in the
+// order of the list.
 func (m Mode) sortKey() (row sortKey) {
 	for _, c := range sortKeys {
 		if c.mode == m {
@@ -182,8 +182,8 @@ func (a *entryKey) compare(b *entryKey) int {
 	return cmp.Or(cmp.Compare(a.load, b.load), cmp.Compare(b.size, a.size), cmp.Compare(a.id, b.id))
 }
 
-// MeasuredValue returns the value that a sort key measures on a node, formatted for people: the node's load or its
-// number of processes. If the key measures nothing, it returns "".
+// MeasuredValue returns the measured value by which a sort key orders a node, formatted for people: the node's load or
+// its number of processes. If the key uses no measured value, MeasuredValue returns "".
 func MeasuredValue(n *job.Node, mode Mode) string {
 	c := mode.sortKey()
 	if c.format == nil {

@@ -34,9 +34,9 @@ func newKeyAgent(socket string) *keyAgent {
 	return a
 }
 
-// withConnection calls f with an open connection to the agent that no other goroutine uses. ctx limits the call.
-// After an error, withConnection closes the connection, because a late reply could be mistaken for the reply to the
-// next request.
+// withConnection opens the connection to the agent if necessary, and calls f. No other goroutine uses the connection
+// during the call. ctx limits the call. After an error, withConnection closes the connection, because a late reply
+// could be mistaken for the reply to the next request.
 func (a *keyAgent) withConnection(ctx context.Context, f func() error) error {
 	select {
 	case <-a.lock:

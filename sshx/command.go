@@ -18,8 +18,8 @@ import (
 // is made. ssh itself has no such limit.
 const commandLimit = 10 * time.Second
 
-// runCommand runs a command without input in its own session, with subprocess.Run. It kills the command when ctx is
-// done or after limit. If the command exits with a code other than 0, the error is an *ExitError with the end of
+// runCommand runs a command without input, in a new session (setsid(2)), with subprocess.Run. It kills the command when
+// ctx is done or after limit. If the command exits with a code other than 0, the error is an *ExitError with the end of
 // the command's stderr. If out is nil, the command's output is dropped.
 func runCommand(ctx context.Context, limit time.Duration, out *boundedOutput, words ...string) error {
 	late := fmt.Errorf("the program did not end within %s", formatDuration(limit))

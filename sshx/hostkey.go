@@ -140,8 +140,8 @@ func (d *Dialer) newHostKeyChecker(t Target, clock *deadline.Deadline) *hostKeyC
 	return h
 }
 
-// lookUpHost collects the known_hosts lines for the host from all files, and then from KnownHostsCommand. Lines for the
-// name without port are taken only from the files.
+// lookUpHost collects the known_hosts lines for the host from all files, and then from the output of KnownHostsCommand
+// if that command has run. Lines for the name without port are taken only from the files.
 func (h *hostKeyChecker) lookUpHost() {
 	files := h.files
 	if h.commandOutput.file != nil {

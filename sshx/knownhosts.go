@@ -230,8 +230,8 @@ type knownKeys struct {
 	hashedIncluded bool // hashed lines were added
 }
 
-// lookUpKnown collects the lines that match a name. It tests hashed lines only if no other line without a
-// marker, such as @revoked, matches.
+// lookUpKnown collects the lines that match a name. It tests hashed lines only if no unhashed line that has no marker
+// (such as @revoked) matches.
 func lookUpKnown(files []*knownFile, name string) *knownKeys {
 	k := &knownKeys{files: files, name: name}
 	for _, f := range files {

@@ -75,8 +75,8 @@ func (p *proxyConn) end() error {
 	return nil
 }
 
-// signal sends a signal to the command's process group. Once the command has been waited for, signal does nothing,
-// because the command's PID may have been reused.
+// signal sends a signal to the command's process group. Once the command has been reaped, signal does nothing, because
+// the command's PID may have been reused.
 func (p *proxyConn) signal(s syscall.Signal) {
 	select {
 	case <-p.done:

@@ -160,7 +160,7 @@ func (t *Tail) String() string {
 	return string(t.text)
 }
 
-// Line returns the last line of the text that is not blank.
+// Line returns the last line that is not blank.
 func (t *Tail) Line() string {
 	lines := strings.Split(strings.TrimSpace(t.String()), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

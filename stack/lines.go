@@ -248,7 +248,7 @@ func (l *lineFinder) nameOf(e *dwarf.Entry, depth int) string {
 	return ""
 }
 
-// setFile sets the fields about the source file, whose path is file.
+// setFile sets the fields that describe the source file. file is the path of that file.
 func (p *Location) setFile(file string) {
 	if len(file) <= maxNameBytes {
 		p.File, p.Library = path.Base(file), isLibraryFile(file)
@@ -256,7 +256,7 @@ func (p *Location) setFile(file string) {
 }
 
 // isLibraryFile reports whether a source file belongs to a compiler or a library of the system, and not to the program
-// of the user. It looks at the folders only: /usr/include/c++/12/bits/basic_string.h.
+// of the user. It looks only at the folders in the path, such as /usr/include/c++/12.
 func isLibraryFile(file string) bool {
 	file = path.Clean(file) // Clang: /usr/lib/gcc/x86_64-linux-gnu/12/../../../../include/c++/12/vector
 	for _, folder := range []string{"/usr/include/", "/usr/lib/", "/usr/lib32/", "/usr/lib64/", "/usr/local/include/", "/rustc/"} {

@@ -335,9 +335,9 @@ func (s *Server) ownerOf(name string) string {
 	return s.ports[name[:max(0, strings.LastIndexByte(name, ':'))]]
 }
 
-// watchPortOwners watches the other jobs that opened the ports with which names begin. It returns a context
-// that also ends, with the cause errJobEnded, when one of these jobs ends. The caller must call stop, which
-// ends the watch.
+// watchPortOwners finds the ports with which the given names begin, and watches the other jobs that opened these ports.
+// It returns a context that also ends, with the cause errJobEnded, when one of these jobs ends. The caller must call
+// stop, which ends the watch.
 func (s *Server) watchPortOwners(ctx context.Context, names []string) (watched context.Context, stop func()) {
 	watched, end := context.WithCancelCause(ctx)
 	var watches sync.WaitGroup

@@ -113,7 +113,7 @@ func (o *outbox) write() {
 	}
 }
 
-// next removes a message from the queue and returns it. If there is none, it clears writing and returns nil.
+// next removes a message from the queue and returns it. If there is none, it sets o.writing to false and returns nil.
 func (o *outbox) next() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -15,9 +15,9 @@ const (
 	procOverhead      = 64        // typical bytes that each rank adds beside its data
 )
 
-// A readSequence detects a client that sends Gets for one rank after the other. An MPI library does so if all
-// ranks connect to each other. Then each reply also contains the data of the next ranks. The number of these
-// ranks doubles from reply to reply. Kernels read files ahead in the same way:
+// A readSequence detects that a client requests the data of one rank after another, as an MPI library does if all ranks
+// connect to each other. From then on, each reply also contains the data of the next ranks. The number of these ranks
+// doubles from reply to reply. Kernels read files ahead in the same way:
 //
 //	requested    0    1     3       6         11
 //	sent         0    1-2   3-5     6-10      11-19   ...
@@ -77,8 +77,8 @@ func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhe
 	return reply
 }
 
-// nextRanks returns up to count ranks that follow the given rank. If the given rank is on this node, all of
-// them are on this node. Otherwise all are on other nodes.
+// nextRanks returns up to count ranks that follow the given rank. If the given rank is on this node, the returned ranks
+// are on this node, too. Otherwise they are on other nodes.
 func (g *group) nextRanks(rank, count int) iter.Seq[int] {
 	if i, isLocal := slices.BinarySearch(g.Ranks, rank); isLocal {
 		return slices.Values(g.Ranks[i+1 : min(i+1+count, len(g.Ranks))])

@@ -8,8 +8,8 @@ import (
 	"remshell/pmiserver/pmix/message"
 )
 
-// handleRequest handles a request. It replies now or, if the request waits for calls of other processes, when these
-// calls have been made. It rejects kinds of requests that are not supported.
+// handleRequest handles a request. It replies now, or later if the request must first wait, for example for calls of
+// other processes. It rejects kinds of requests that are not supported.
 func (c *client) handleRequest(q requestInfo, request message.Request) {
 	switch r := request.(type) {
 	case *message.Req:

@@ -82,7 +82,7 @@ const (
 	Finalized
 )
 
-// A Server serves the PMIx clients of one node. Its fields are set before the first AddGroup.
+// A Server serves the PMIx clients of one node. Its fields must be set before the first call of AddGroup.
 type Server struct {
 	// UID is the user ID of the ranks.
 	UID uint32
@@ -171,7 +171,7 @@ type collectiveState struct {
 // ErrNoOwner is returned by SocketOwner when no process has the other end of a connection open.
 var ErrNoOwner = errors.New("no process has the other end of the connection open")
 
-// Listen opens the server's port, on the loopback only, and accepts clients until Close. It returns the URI
+// Listen opens the server's port, on the loopback interface only, and accepts clients until Close. It returns the URI
 // by which clients find the port (rule PMIX-15).
 func (s *Server) Listen() (uri string, err error) {
 	var tcp net.ListenConfig

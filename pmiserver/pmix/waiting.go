@@ -30,8 +30,8 @@ func (s *Server) WaitingRanks() map[WaitingRank]string {
 	return all
 }
 
-// listWaiting adds entries for ranks of the group that wait for a spawn or a name. It also adds entries for
-// ranks of any group that wait for data of this group.
+// listWaiting adds to all an entry for each rank of the group that waits for a spawn or a name. It also adds an entry
+// for each rank of any group that waits for data of this group.
 func (g *group) listWaiting(all map[WaitingRank]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -65,8 +65,8 @@ func (w *pendingGet) listWaiting(all map[WaitingRank]string, waitingRank int) {
 var collectiveTexts = map[fence.Kind]string{fence.PMIxFence: "in fence", fence.Connect: "connecting", fence.Disconnect: "disconnecting",
 	fence.Construct: "making a group", fence.Destruct: "ending a group"}
 
-// listWaiting adds an entry for each rank that waits in the collective. Each entry says how many participants
-// on this node wait.
+// listWaiting adds to all an entry for each rank that waits in the collective. Each entry says how many participants on
+// this node wait.
 func (m *collective) listWaiting(all map[WaitingRank]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -33,7 +33,8 @@ func (s Segment) Number(key string) int {
 	return n
 }
 
-// Command returns the command that the fields describe. ok is false if an item of a list is missing.
+// Command returns the command that the fields describe. program is the first argument of the command. ok is false if an
+// item of a list is missing.
 func (s Segment) Command(program string, form *FieldNames) (c Command, ok bool) {
 	c.Argv, c.Count = []string{program}, s.Number(form.Ranks)
 	for i := range s.Number(form.ArgCount) {

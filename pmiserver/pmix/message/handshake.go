@@ -86,7 +86,7 @@ const nativeSecurity = "native"
 const maxField = 255
 
 // A handshakeReader reads the fields of a handshake. Strings in a handshake end with a zero byte, unlike strings in
-// other messages, which begin with their length. After the end of the data it returns zeros.
+// other messages, which begin with their length. If the handshake is too short, the missing fields are zero or empty.
 type handshakeReader struct {
 	rest  []byte
 	short bool

@@ -12,8 +12,8 @@ type LogText struct {
 // MaxLogText is the maximum number of bytes of one text that are printed.
 const MaxLogText = 64 << 10
 
-// A Topic identifies a help text by its file and its name in the file. If many ranks send texts with the same topic,
-// only one is printed. Text that is not from a file has no topic (rule PMIX-48).
+// A Topic identifies a help text by the file that contains the text and by the text's name in this file. If many ranks
+// send texts with the same topic, only one is printed. Text that is not from a file has no topic (rule PMIX-48).
 type Topic struct{ File, Name string }
 
 // Texts returns the texts that the client asks mpiexec to print. all is false if the client also asks for something

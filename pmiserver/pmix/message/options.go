@@ -11,7 +11,7 @@ import (
 // Options is the list of options in a request. If a key occurs twice, the last value is used.
 type Options []bfrops.Info
 
-// Find returns the value of a key.
+// Find returns the value of the last option with the given key.
 func (o Options) Find(key string) (v bfrops.Value, found bool) {
 	for _, i := range o {
 		if i.Key == key {

@@ -7,14 +7,15 @@ import (
 	"remshell/pmiserver/pmix/bfrops"
 )
 
-// A Request is a request from a client. It is one of the structs of this package. Each struct has the fields of the
-// message, in the same order.
+// A Request is a client's request in decoded form: a pointer to one of the structs of this package. Each struct has the
+// fields of the message, in the same order.
 type Request interface {
 	read(*bfrops.Reader)
 	trace(*traceLine)
 }
 
-// A commandEntry describes a PMIx command: its name and, if the command is supported, its request.
+// A commandEntry describes a PMIx command: its name and, if the command is supported, how to make an empty request for
+// it.
 type commandEntry struct {
 	name string
 	make func() Request // nil if the command is not supported

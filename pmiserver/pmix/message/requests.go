@@ -32,7 +32,8 @@ func (a *Abort) trace(l *traceLine) {
 	l.procs(a.Procs)
 }
 
-// Commit is a request to publish the data that the client has put since its last commit (pmix-wire.md 6.2).
+// Commit is a request to store the data that the client has put since its last commit, so that other ranks can get it
+// (pmix-wire.md 6.2).
 type Commit struct {
 	Parts []CommitPart // empty if nothing was put
 }

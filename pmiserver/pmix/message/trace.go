@@ -44,7 +44,7 @@ var namespaceSecret = sync.OnceValue(func() *regexp.Regexp { return regexp.MustC
 // HideSecrets replaces the random digits of each namespace in text by dots, as in rs-..@1.
 func HideSecrets(text string) string { return namespaceSecret().ReplaceAllString(text, "rs-..$1") }
 
-// These are the maximum numbers of items and bytes that a trace line shows.
+// These are the maximum number of bytes of a value, and of elements of a list, that a trace line shows.
 const (
 	maxTracedBytes = 32 // bytes of a value
 	maxTracedItems = 8  // elements of a list
@@ -55,8 +55,8 @@ type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// addFirst appends the first maxTracedItems elements of all to a trace line, and the number of the remaining
-// elements. format formats one element.
+// addFirst appends up to maxTracedItems elements of the list all to a trace line, and then the number of elements that
+// it has left out. format formats one element.
 func addFirst[T any](l *traceLine, all []T, format func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, format(one))
@@ -141,7 +141,8 @@ func cutBytes(b []byte, format func([]byte) string) string {
 	return fmt.Sprintf("%s... (%d bytes)", format(b[:maxTracedBytes]), len(b))
 }
 
-// quoteUnlessPlain hides secrets in a word, and puts the word in quotes unless it contains only plain characters.
+// quoteUnlessPlain hides secrets in a word. It puts the word in quotes if it is empty or contains a blank, "=" or a
+// character that strconv.Quote escapes.
 func quoteUnlessPlain(word string) string {
 	word = HideSecrets(word)
 	if word == "" || len(strconv.Quote(word)) != len(word)+len(`""`) || strings.ContainsAny(word, " =") {
