@@ -67,8 +67,8 @@ func SignalDescendants(sig unix.Signal) int {
 
 // EndDescendants ends all descendants of this process. It sends SIGTERM and, after grace, SIGKILL until no descendant
 // is left. It reaps the descendants, so no other goroutine may wait for children. It returns how many descendants were
-// running. Processes in uninterruptible sleep cannot be killed; EndDescendants stops waiting for them when it has sent
-// SIGKILL for the time timeout.
+// running. Processes in uninterruptible sleep cannot be killed, so EndDescendants gives up after grace and timeout have
+// passed.
 func EndDescendants(grace, timeout time.Duration) int {
 	if reapUntil(time.Time{}) {
 		return 0 // the usual case; reading /proc takes milliseconds

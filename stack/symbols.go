@@ -139,9 +139,9 @@ func (t *symbolTable) improve(addresses []uint64, best []candidate, deadline tim
 	}
 }
 
-// consider replaces c with another symbol if that symbol is better. A symbol with a size is better than one without. Of
-// two such symbols, the one at the higher address is better. Of two symbols at the same address, the one whose name
-// nicer prefers is better.
+// consider replaces c with another symbol if that symbol is better. A symbol with a size is better than one without. If
+// this does not decide, the symbol at the higher address is better. If the addresses are equal, the one whose name nicer
+// prefers is better.
 func (t *symbolTable) consider(c *candidate, nameAt uint32, value uint64, sized bool) {
 	switch {
 	case c.name == "":

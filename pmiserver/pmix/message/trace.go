@@ -55,8 +55,8 @@ type traceLine []string
 
 func (l *traceLine) word(format string, args ...any) { *l = append(*l, fmt.Sprintf(format, args...)) }
 
-// addFirst appends up to maxTracedItems elements of the list all to a trace line, and then the number of elements that
-// it has left out. format formats one element.
+// addFirst appends the elements of a list to a trace line, at most maxTracedItems of them, and then the number of
+// elements that it has left out. format formats one element.
 func addFirst[T any](l *traceLine, all []T, format func(T) string) {
 	for _, one := range all[:min(len(all), maxTracedItems)] {
 		*l = append(*l, format(one))
