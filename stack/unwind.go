@@ -22,8 +22,8 @@ func (m *Mapping) AddressOf(s Symbol) uint64 {
 	return s.Address - start + m.Start
 }
 
-// An Address is one frame of a stack, before its function has been looked up. The field Address is an address in
-// the file of Mapping. For a caller, that address is inside the call instruction, not after it.
+// An Address is one frame of a stack, before its function has been looked up. The field Address is an address in the
+// file of Mapping. In the frame of a caller, that address is inside the call instruction, not after it.
 type Address struct {
 	PC      uint64
 	Mapping *Mapping // nil: no mapped file
@@ -89,9 +89,9 @@ func (u *unwinder) locate(pc uint64, exact bool) Address {
 	return a
 }
 
-// step returns the registers of the caller. signal is true if the kernel has made this frame to deliver a signal. In
-// that case the caller's address is the address of an instruction, not a return address. ok is false if the registers
-// cannot be determined.
+// step returns the registers of the caller of the frame with the registers regs. signal is true if the kernel has made
+// this frame to deliver a signal. In that case the caller's address is the address of an instruction, not a return
+// address. ok is false if the registers cannot be determined.
 func (u *unwinder) step(regs Registers, at Address, innermost bool) (next Registers, signal, ok bool) {
 	if at.Address != 0 {
 		if f := at.Mapping.Image.findFDE(at.Address); f != nil {
@@ -205,9 +205,9 @@ const scanWords = 512
 // pointer, such as the functions of musl. As the return address, it takes the first word of the stack that is
 // an address after a call. This is a guess, since words may be left from earlier calls.
 //
-// end is the end of the frame to which the frame pointer points, or 0. If end is not 0, byScan reads only words
-// below end. It returns false unless one of these words is an address after a call in another file, since
-// otherwise that frame is not the caller's.
+// If end is not 0, it is the end of the frame to which the frame pointer points, and byScan reads only words below end.
+// That frame is the caller's only if one of these words is an address after a call in another file than at.Mapping. If
+// there is no such word, byScan returns false.
 func (u *unwinder) byScan(regs Registers, at Address, end uint64) (next Registers, ok bool) {
 	sp, known := regs.Get(u.arch.sp)
 	if !known || sp%8 != 0 || end != 0 && at.Mapping == nil {

@@ -81,14 +81,14 @@ func EditDistance(a, b string) int {
 	return above[len(b)]
 }
 
-// A Group lists the names of the items whose value is Common.
+// A Group lists the names of all items that have the same value Common.
 type Group[K comparable] struct {
 	Common K
 	Names  []string
 }
 
-// Groups makes one Group for each distinct value of common. keyOf returns this value and the name of an item. The
-// groups are in the order of their first items. Items with an empty name are left out.
+// Groups makes one Group for each distinct value. keyOf returns the value and the name of an item. The groups are in
+// the order of their first items. Items with an empty name are left out.
 func Groups[T any, K comparable](items []T, keyOf func(T) (common K, name string)) []Group[K] {
 	var groups []Group[K]
 	at := make(map[K]int)
@@ -157,9 +157,9 @@ func WrapLine(line string, width, indent int) (lines []string) {
 	return append(lines, line)
 }
 
-// wrapPoint returns the index of the last blank of a line that has at most width characters before it, or
-// otherwise of the first blank. Blanks before the first word and after the last word are ignored. If no blank
-// is left, wrapPoint returns -1.
+// wrapPoint returns the index of the blank at which to break a line. It is the last blank with at most width characters
+// before it. If there is none, it is the first blank. Blanks before the first word and after the last word are ignored.
+// If no blank is left, wrapPoint returns -1.
 func wrapPoint(line string, width int) int {
 	at, letters, begun := -1, 0, false
 	for i, r := range strings.TrimRight(line, " ") {

@@ -28,8 +28,8 @@ func Slowest(t Trace, n int) (slow []SlowHost, hosts int) {
 	return slow[:min(n, len(slow))], hosts
 }
 
-// slowHost returns the host's total time and longest step. It considers only steps that contain no other step. It
-// ignores the steps of ranks.
+// slowHost returns the host's longest step and the total time of its steps. In both, it considers only steps that
+// contain no other step, and it ignores the steps of ranks.
 func (o hostTracks) slowHost() SlowHost {
 	s := SlowHost{Host: o.name}
 	for _, l := range o.tracks {

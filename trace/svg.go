@@ -87,8 +87,8 @@ func (o hostTracks) sortWeight() int {
 	return 0
 }
 
-// shownTime returns how much time the picture shows. It is the whole run, or at most 1.5 times the time that the
-// job took to start.
+// shownTime returns how much time the picture shows. This is the whole run, unless the run took more than 3 times as
+// long as the start of the job. In that case it is 1.5 times the duration of the start.
 func shownTime(t Trace) time.Duration {
 	var started time.Duration
 	for _, s := range t.Spans {
@@ -103,7 +103,7 @@ func shownTime(t Trace) time.Duration {
 	return max(t.Took, time.Microsecond)
 }
 
-// An svgWriter holds the state of writing a picture.
+// An svgWriter holds the state needed while writing a picture.
 type svgWriter struct {
 	out       *bufio.Writer
 	shownTime time.Duration

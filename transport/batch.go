@@ -45,7 +45,7 @@ type ByStarter struct {
 
 var _ Transport = (*ByStarter)(nil)
 
-// Dial starts a helper on each of the hosts.
+// Dial starts a helper on each of the hosts. The returned channel delivers one Result for each host.
 func (s *ByStarter) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	if !s.DialBack {
 		return DialEach(ctx, hosts, s.dial)
@@ -276,7 +276,7 @@ type dialBack struct {
 	owner  *dialBackListener
 }
 
-// cannotDialBack reports that a helper cannot connect to mpiexec. For the first host this is a warning, and
+// cannotDialBack reports that a helper cannot connect to mpiexec. For the first such host this is a warning, and
 // for other hosts a log line.
 func (b *dialBack) cannotDialBack(reason string) {
 	s := b.owner.starter

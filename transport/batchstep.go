@@ -52,7 +52,7 @@ const (
 	stepTimePerHost = 100 * time.Millisecond // added for each host
 )
 
-// maxReportedRefusals is the maximum number of refused connections that are reported for one port.
+// maxReportedRefusals is the maximum number of refused connections that are reported for one listener.
 const maxReportedRefusals = 8
 
 // Route returns the words "by one step," and the command line that would call the starter for this host alone.
@@ -95,10 +95,10 @@ func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// groupHosts divides a set of hosts into steps, each of which is one call of the starter. In a heterogeneous
-// batch job, each part has steps of its own. A host gets a call of its own if it would be alone in a step, or
-// if its binary is at a different path or must be sent. For a host that does not belong to the job, groupHosts
-// sends a Result with an error.
+// groupHosts divides a set of hosts into steps, each of which is one call of the starter. In a heterogeneous batch job,
+// each part has steps of its own. A host gets a call of its own if it would be alone in a step, if mpiexec's binary is
+// at a different path on that host, or if the binary must be sent to it. For a host that does not belong to the job,
+// groupHosts sends a Result with an error.
 func (o *OneStep) groupHosts(hosts []Host, results chan<- Result) (steps [][]stepHost, single []stepHost) {
 	parts := make(map[int]int) // a part of the job -> its last step
 	for at, host := range hosts {
@@ -360,7 +360,7 @@ func (s *stepAttempt) starterEnded(p *localCommand) (busy *Verdict) {
 	return nil
 }
 
-// refusals counts the connections that were rejected at one port.
+// refusals counts the refused connections of one listener.
 type refusals struct {
 	warn  func(string)
 	count atomic.Int32

@@ -27,7 +27,7 @@ type Command struct {
 
 var _ Transport = (*Command)(nil)
 
-// Dial starts a helper on each of the hosts.
+// Dial starts a helper on each of the hosts. The returned channel delivers one Result for each host.
 func (c *Command) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, c.dial)
 }

@@ -120,7 +120,8 @@ func (c *Conn) Read(p []byte) (int, error) { return c.in.Read(p) }
 // Write writes to the helper's stdin.
 func (c *Conn) Write(p []byte) (int, error) { return c.link.Write(p) }
 
-// Close closes the connection or ends the local program. It returns within a second.
+// Close ends the connection to the helper, or the program on this machine (such as ssh) through which the connection
+// runs. It returns within a second.
 func (c *Conn) Close() error { return c.link.Close() }
 
 // Source returns where the node got the helper's binary. "shared" is a shared file system, "cache" is the cache
@@ -142,7 +143,7 @@ func (c *Conn) Build() string { return c.build }
 // the login.
 func (c *Conn) Login() time.Duration { return c.login }
 
-// Shell returns how long it took from the login until /bin/sh replied. If another program logs in, the result
+// Shell returns the time from the end of the login until /bin/sh replied. If another program logs in, the result
 // includes the login.
 func (c *Conn) Shell() time.Duration { return c.shell }
 

@@ -51,8 +51,9 @@ func programTimeouts(login, shell time.Duration) stepTimeouts {
 	return stepTimeouts{shell: loginTimeout(login) + shellTimeout(shell), others: shellTimeout(shell)}
 }
 
-// deliver carries out the protocol of the package comment on the link l, until the helper has sent its first byte. If
-// that fails, it closes l. limit is the deadline of the first step, which waits for the shell and has already begun.
+// deliver runs, over the link l, the protocol that the package comment describes, until the helper has sent its first
+// byte. If that fails, it closes l. limit is the deadline of the first step, which waits for the shell and has already
+// begun.
 func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLink, times stepTimeouts) (*Conn, error) {
 	defer limit.Stop()
 	ctx := limit.Context()
@@ -356,8 +357,8 @@ func (d *delivery) failLineError(line string) error {
 	return d.newError("deliver", KindOther, "%s", line)
 }
 
-// programEndTime is how long to wait for the exit code of a program whose streams have ended. On a busy machine,
-// ssh may exit more than a second after it has closed its streams.
+// programEndTime is the maximum time to wait for the exit code of a program whose streams have ended. On a busy
+// machine, ssh may exit more than a second after it has closed its streams.
 const programEndTime = 10 * time.Second
 
 // linkError returns the error for a connection that ended before the helper's first byte.

@@ -18,7 +18,7 @@ type Host struct {
 	Local   bool   // whether it is this machine, by its names and addresses
 }
 
-// alias returns the host's name to look up in the SSH configuration, or to pass to a remote-shell program.
+// alias returns the name of the host for remote-shell programs and for the SSH configuration.
 func (h Host) alias() string { return cmp.Or(h.Alias, h.Name) }
 
 // address returns the address of the host for the command line of a remote-shell program.

@@ -19,8 +19,9 @@ The node's shell reports its architecture ("fail machine Linux aarch64"), and th
 session, for that binary.
 */
 
-// unameWords maps architectures to shell patterns for the output of uname -m on machines that run their
-// programs. Architectures without an entry have the same name as in Go: riscv64, ppc64le, s390x.
+// unameWords maps each architecture to shell patterns. The patterns match the output of uname -m on machines that can
+// run programs of that architecture. Architectures without an entry have the same name as in Go: riscv64, ppc64le,
+// s390x.
 var unameWords = []struct {
 	arch  string
 	words []string

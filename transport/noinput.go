@@ -23,8 +23,8 @@ can be started. It has the join token, which is not secret:
 	   | <== TLS, proof by the token and the job's secret ====== helper
 */
 
-// silentCodes maps the first word of the "fail" lines of the delivery script to an exit code. Exit codes are
-// used if the script cannot send text to mpiexec.
+// silentCodes maps the word after "fail" in a line of the delivery script to an exit code. The script ends with this
+// exit code if it cannot send text to mpiexec.
 var silentCodes = map[string]int{"machine": 101, "told": 102, "never": 103, "space": 104}
 
 // silentSay returns a shell function that replaces the delivery script's function for printing lines of the
@@ -37,8 +37,8 @@ func silentSay() string {
 	return `case "$1 ${2-}" in` + cases.String() + " esac"
 }
 
-// silentScript returns the arguments that make /bin/sh on a host start the helper without printing anything. The helper
-// reads the token from its input.
+// silentScript returns the arguments that make /bin/sh on a host start the helper without printing anything. The script
+// contains the token and passes it to the helper's standard input.
 func (s HelperBinary) silentScript(host, token string) []string {
 	s.silent, s.delivery = true, "never"
 	s.silentArgs = quote(host) + " '' <<'_RS_TOKEN'\n" + token + "_RS_TOKEN"

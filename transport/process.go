@@ -30,8 +30,8 @@ type localCommand struct {
 	status     error         // result of cmd.Wait; valid after done
 }
 
-// stderrDelay is how long to wait for the end of a program's stderr after the program has exited. The wait is
-// limited because another process may still have stderr open.
+// stderrDelay is the maximum time to wait for the end of a program's stderr after the program has exited. Another
+// process may keep stderr open for longer.
 const stderrDelay = 100 * time.Millisecond
 
 // startProcess starts cmd. The result's Close method calls stop. When the program has exited, startProcess calls

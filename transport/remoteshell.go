@@ -46,8 +46,8 @@ var defaultStderrReader = stderrReader{verdict: Classify, why: func(status error
 
 const defaultRetries = 4
 
-// dial runs the program and starts the helper with it. If a server is busy, dial retries, but never after the
-// helper was started (cli.md SSH-7, SSH-8).
+// dial runs the program and starts the helper with it. If the host's SSH server is busy, dial retries, but never after
+// the helper was started (cli.md SSH-7, SSH-8).
 func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
 		entered := r.self.tracer.begin(host.Name, "wait to connect")

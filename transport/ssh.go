@@ -24,7 +24,7 @@ type SSH struct {
 
 var _ Transport = (*SSH)(nil)
 
-// Dial starts a helper on each of the hosts.
+// Dial starts a helper on each of the hosts. The returned channel delivers one Result for each host.
 func (s *SSH) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return DialEach(ctx, hosts, s.dial)
 }
@@ -75,8 +75,8 @@ func (s *SSH) target(ctx context.Context, host Host) (sshx.Target, error) {
 	return host.applyTo(t), nil
 }
 
-// dial connects to a host, logs in and starts the helper. Until the login, the SSH client retries, and limits
-// the number of attempts at the same time. After the login there are no retries (cli.md SSH-8).
+// dial connects to a host, logs in and starts the helper. Until the login is complete, the SSH client retries. It
+// limits how many connections are attempted at the same time. After the login there are no retries (cli.md SSH-8).
 func (s *SSH) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	target, err := s.target(ctx, host)
 	if err != nil {

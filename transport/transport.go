@@ -48,8 +48,8 @@ func DialEach(ctx context.Context, hosts []Host, dial func(context.Context, Host
 	return results
 }
 
-// A PanicError is the error for a host whose goroutine has panicked, which is a bug of mpiexec. Only that host
-// fails (rule TRUST-35).
+// A PanicError is the error for a host if the code that connects to the host has panicked. A panic is a bug of mpiexec,
+// but only that host fails (rule TRUST-35).
 type PanicError struct {
 	Value any    // argument of panic
 	Stack []byte // for the log

@@ -131,6 +131,6 @@ func (s *cpuSet) add(n int) bool {
 	return true
 }
 
-// MaxMarks is the maximum number of marks that a helper reads under one tag (ReadMarks). A machine has one mark for
-// each of its names, and no machine has so many names.
+// MaxMarks is the maximum number of marks with the same tag that a helper reads (WriteMark, ReadMarks). A machine has
+// one mark for each of its names, and no machine has so many names.
 const MaxMarks = 100

@@ -287,8 +287,8 @@ func (c *Conn) Recv() (Message, error) {
 	return m, Decode(m, body)
 }
 
-// readBody reads the body of message m. The body has size bytes. For large Data messages it uses a buffer from
-// the pool.
+// readBody reads the body of message m. The body has size bytes. For large Data messages it uses a buffer from the pool
+// buffers.
 func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 	data, pooled := m.(*Data)
 	if _, shared := m.(*StdinBroadcast); pooled || shared {
@@ -343,8 +343,8 @@ func (c *Conn) SendHello(h *Hello) error {
 	return c.Send(h)
 }
 
-// ReceiveHello waits for the helper's Hello message. It also returns the text that the login shell printed
-// before the message. The error is a *HelloError.
+// ReceiveHello waits for the helper's Hello message. It also returns the text that the login shell printed before the
+// message. If it fails, the error is a *HelloError.
 func (c *Conn) ReceiveHello() (*Hello, []byte, error) {
 	noise, err := c.skipNoise()
 	if err != nil {
@@ -407,7 +407,7 @@ func (c *Conn) stopSending(drop func()) bool {
 	return !c.replaced
 }
 
-// closeTimeout is how long Close waits for a peer that does not read the remaining messages.
+// closeTimeout is the maximum time for which Close waits for a peer that does not read the remaining messages.
 const closeTimeout = 2 * time.Second
 
 // Close waits for at most closeTimeout until all pending data is written. Then it closes the stream.

@@ -17,10 +17,10 @@ That helper writes the request into the ledger, where the job's helper finds it.
 	   | ControlReply ---------------------------->   accepted; done, or refused
 */
 
-// ControlRequest is a user's request to a running job. mpiexec sends the request to a helper, which writes the
-// request into the node's ledger (directory of claims). A helper of the job reads the request there. It checks
-// whether the user is allowed to make the request (Role), and sends it to the job's mpiexec. A helper sends the
-// next request only after it has received the reply to the previous request. The ControlReply has the same ID
+// ControlRequest is a user's request to a running job. The user's mpiexec sends the request to a helper of its own,
+// which writes the request into the node's ledger (directory of claims). A helper of the job reads the request there.
+// That helper checks whether the user is allowed to make the request (Role), and sends it to the job's mpiexec. It
+// sends the next request only after it has received the reply to the previous request. The ControlReply has the same ID
 // as the request.
 type ControlRequest struct {
 	AnsweredBy[*ControlReply]

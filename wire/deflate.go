@@ -24,8 +24,8 @@ const (
 // a length and a distance stand for 258 bytes (RFC 1951).
 const maxInflation = 258 * 8 / 2
 
-// maxBlobs is the maximum number of blobs in a fence. Each node sends one blob, and no cluster has that many
-// nodes. An empty blob takes one byte in the encoded list, but 24 bytes in memory.
+// maxBlobs is the maximum number of blobs in a fence. Each node sends one blob, and no cluster has that many nodes.
+// Without the limit, a list of empty blobs would take 24 times as much memory as its encoded form.
 const maxBlobs = 1 << 18
 
 var errInflate = errors.New("the compressed data in the message are malformed")
@@ -57,8 +57,8 @@ func (m *Fenced) deflated() *Fenced {
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-// Deflate compresses b. It first compresses only sample bytes as a test. smaller is false if the sample, or all
-// of b, does not become much smaller.
+// Deflate compresses b. As a test, it compresses only the first sample bytes before all of b. smaller is false if the
+// sample, or all of b, does not become much smaller.
 func Deflate(b []byte, sample int) (deflated []byte, smaller bool) {
 	tried := b[:min(len(b), sample)]
 	if !worthDeflating(len(tried), len(deflate(tried))) {

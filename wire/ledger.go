@@ -39,8 +39,8 @@ func (m *ListLedger) Fields(c *Codec) {
 }
 
 // LedgerListed is the reply to ListLedger. If Err is set, the helper cannot read the ledger. If Notice is set, entries
-// of some users were left out. Path is the directory of the ledger, followed by the number that marks this node's
-// entries in it (rule TRUST-20). UID is the user of the helper.
+// of some users were left out. Path consists of the directory of the ledger and the
+// prefix of the names of this node's entries in it (rule TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int
@@ -64,7 +64,7 @@ func (m *LedgerListed) Fields(c *Codec) {
 	c.NodeSettings(&m.Settings)
 }
 
-// NodeSettings reads or writes the settings of a node at run time. Each setting is an optional part.
+// NodeSettings reads or writes the settings of a node, which root can change at any time.
 func (c *Codec) NodeSettings(s *job.NodeSettings) {
 	c.Time(&s.Drain.Since, "time")
 	c.HumanText(&s.Drain.Reason, Length{"reason", job.MaxReason})

@@ -85,7 +85,7 @@ func (m *Fenced) Fields(c *Codec) {
 	c.Bool(&m.GivenUp)
 }
 
-// RankMapRequest asks on which nodes the ranks of a group run. If PMIx clients need the map, a helper sends
+// RankMapRequest asks on which node each rank of a group runs. If PMIx clients need the map, a helper sends
 // this request once for each group. It sends the request again whenever a client with an old version of PMIx
 // asks for the map. The helper chooses ID, and the reply has the same ID.
 type RankMapRequest struct {

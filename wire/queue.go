@@ -84,8 +84,8 @@ func (m *Enqueue) Fields(c *Codec) {
 	c.ticket(&m.Ticket)
 }
 
-// QueuePosition reports how many requests are ahead of this request in the job queue, and how many are in the
-// queue. If Err is set, this request is no longer in the queue. If EvictedBy is set, that user has removed this
+// QueuePosition reports to an mpiexec how many requests are in the job queue, and how many of them are ahead of its own
+// request. If Err is set, its request is no longer in the queue. If EvictedBy is set, that user has removed the
 // request.
 type QueuePosition struct {
 	Ahead, Total int
@@ -102,8 +102,8 @@ func (m *QueuePosition) Fields(c *Codec) {
 	c.ticket(&m.Head)
 }
 
-// Overtake moves this request before all requests that the user UID has in the queue now (rule TRUST-18). If
-// Number is set, Overtake moves this request only before the ticket with that number. The reply is
+// Overtake moves the request of this mpiexec before all requests that the user UID has in the queue now (rule
+// TRUST-18). If Number is set, Overtake moves the request only before the ticket with that number. The reply is
 // QueuePosition.
 type Overtake struct {
 	AnsweredBy[*QueuePosition]

@@ -24,9 +24,9 @@ Messages that collect the data for a plan, and reserve what it uses. Prepare is 
 	   | ReleaseClaims --------------------------->   the job has to wait: remove the claim of its last attempt
 */
 
-// WriteMark requests that the helper write a mark, which is a random string, into the directory of shared memory. Only
-// a helper in the same namespaces of the same machine can read the mark. This proves that two nodes are one machine
-// without trusting what either node reports (rule TRUST-6).
+// WriteMark requests that the helper write a mark, which is a random string, into the shared-memory directory /dev/shm.
+// Only a helper in the same namespaces of the same machine can read the mark. So mpiexec need not trust what either of
+// two nodes reports to know that they are one machine (rule TRUST-6).
 type WriteMark struct {
 	AnsweredBy[*MarkWritten]
 

@@ -92,8 +92,8 @@ func (m *QueuePosition) Truncate() {
 	}
 }
 
-// sendable returns the elements of list that have valid values and together fit into the given numbers of bytes
-// and entries. It subtracts the bytes and entries of these elements from the two numbers.
+// sendable returns the elements of list that have valid values and for which enough space is left. bytes and entries
+// are the free space in bytes and in entries. sendable subtracts what the returned elements take.
 func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (fitting []T) {
 	in, out := Codec{Reading: true}, Codec{}
 	for i := range list {
@@ -110,7 +110,8 @@ func sendable[T any](list []T, element func(*Codec, *T), bytes, entries *int) (f
 	return fitting
 }
 
-// Truncate lowers numbers, and removes CPUs and gangs, that exceed the limits of the message.
+// Truncate makes the message valid: it lowers numbers that exceed the limits of the message, and removes other values
+// that exceed them.
 func (m *Surveyed) Truncate() {
 	truncateOccupancy(&m.Occupancy)
 	truncateOccupancy(&m.OutsideOccupancy)

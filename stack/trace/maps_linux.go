@@ -167,8 +167,8 @@ func (s *Images) open(pid int, m stack.Mapping, ino uint64) *stack.Image {
 	return image
 }
 
-// openMapped opens a regular file if it is the file that the process has mapped. It compares the inode numbers of
-// both. If overlayfs shows a different inode number, openMapped compares the code instead.
+// openMapped opens a regular file if it is the file that the process has mapped, which has the inode number ino.
+// Overlayfs may show a different inode number. In that case openMapped compares the code of the file with the mapping.
 func openMapped(pid int, name string, m stack.Mapping, ino uint64) *os.File {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

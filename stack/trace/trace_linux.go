@@ -1,6 +1,6 @@
 /*
-Package trace stops a process for a moment and copies what package stack needs from it: the registers and the stack of
-each thread, its calls of Python functions, and the names of the files that it executes.
+Package trace stops a process for a moment and copies what package stack needs from it: for each thread, the
+registers, the stack and the calls of Python functions. It also opens the ELF files that the process executes.
 
 	Capture:   8 threads at a time: PTRACE_SEIZE, PTRACE_INTERRUPT
 	           each stopped thread: copy its registers, 128 KiB of its stack and its Python frames, PTRACE_DETACH
@@ -36,14 +36,15 @@ import (
 
 const (
 	// windowBytes is how many bytes of a stack are copied while its thread is stopped. Of each stack after the
-	// first fullWindows ones, only laterWindowBytes bytes are copied. Further bytes are read when the thread
+	// first fullWindows stacks, only laterWindowBytes bytes are copied. Further bytes are read when the thread
 	// runs again.
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64
-	// maxStanding is the maximum number of threads of a process that are stopped at the same time, so that no thread is
-	// stopped for long. patience is how long Capture waits for the next of them to stop. If none does, it interrupts up
-	// to maxStanding further threads. A thread in an uninterruptible sleep takes longer to stop.
+	// maxStanding is the maximum number of threads of a process that Capture keeps stopped at the same time, so that no
+	// thread is stopped for long. patience is how long Capture waits for one of the interrupted threads to stop. If
+	// none does, it interrupts up to maxStanding further threads. A thread in an uninterruptible sleep takes longer to
+	// stop.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
 	// Capture waits at most standTime until all threads have stopped. On a busy host, a thread may get no CPU for some

@@ -54,7 +54,7 @@ func qsub(hosts int, out, errs, script string) []string {
 	return []string{"qsub", "-sync", "y", "-terse", "-S", "/bin/sh", "-pe", "mpi", strconv.Itoa(hosts), "-o", out, "-e", errs, script}
 }
 
-// roundsInJob limits the number of rounds of batch-system cases to exactly five.
+// roundsInJob sets the number of rounds in batch-system cases to five.
 var roundsInJob = roundLimits{least: 5, most: 5}
 
 // slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One case uses a single srun for
@@ -124,12 +124,12 @@ func (b *bench) measureBatchCase(ctx context.Context, system *batchSystem, c tes
 	return sides, nil
 }
 
-// quote joins words to one shell command, with single quotes around each word. No word may contain a single quote.
+// quote joins words into one shell command, with single quotes around each word. No word may contain a single quote.
 func quote(words []string) string { return "'" + strings.Join(words, "' '") + "'" }
 
-// runRounds measures commands inside a batch job, and returns the exit code. words are the number of rounds and
-// the commands, separated by --and. runRounds first runs each command once without measuring it. Then it prints
-// one line for each command in each round.
+// runRounds measures commands inside a batch job, and returns the exit code. The first word is the number of rounds.
+// The commands follow, with separatorArg between them. runRounds first runs each command once without measuring it.
+// Then it prints one line for each command in each round.
 func runRounds(words []string) int {
 	rounds, err := strconv.Atoi(words[0])
 	if err != nil {

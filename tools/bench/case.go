@@ -138,7 +138,7 @@ func (b *bench) waitingCases() []testCase {
 }
 
 // watchedCases returns the case of two ranks that exchange messages while mpiexec watches for a hang, compared with the
-// same exchange without watching. There are three times as many samples as by default.
+// same exchange without watching. There are three times as many samples as in other cases.
 func (b *bench) watchedCases() []testCase {
 	watched := func(hang string) []string {
 		return b.ownCommand("--hang="+hang, "-host", "localhost:2", "-n", "2", "build/programs/reduce.mpich4", "15s")
@@ -210,8 +210,8 @@ func (b *bench) measure(ctx context.Context, c testCase) (sides [3][]sample, err
 	return sides, nil
 }
 
-// measureOnce runs one command of the case and measures it. If mpiexec must not be on the hosts at the start,
-// measureOnce first removes it and its copies from them.
+// measureOnce runs one command of the case and measures it. If the case measures a first start, measureOnce first
+// removes the files that an earlier run has left on the hosts.
 func (b *bench) measureOnce(ctx context.Context, c testCase, words []string) (sample, error) {
 	if err := b.removeDelivered(c.fresh); err != nil {
 		return sample{}, err

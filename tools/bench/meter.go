@@ -38,7 +38,7 @@ type sample struct {
 	output    string // its standard output, if kept
 }
 
-// strayTimeout is how long to wait for processes that a launcher has left behind. Their CPU time is added to
+// strayTimeout is the maximum time to wait for processes that a launcher has left behind. Their CPU time is added to
 // the launcher's.
 const strayTimeout = 10 * time.Second
 
@@ -74,9 +74,9 @@ func (b *bench) runMetered(ctx context.Context, r meteredRun) (sample, error) {
 	return s, nil
 }
 
-// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes all
-// descendants of the command, even orphans. The memory is the peak of the largest process. If keepOutput is
-// true, meter then prints the command's standard output. meter returns the exit code of bench itself.
+// meter runs a command and prints its wall time, CPU time, memory and exit code. The CPU time includes all descendants
+// of the command, even orphans. The memory is the largest peak memory of any of these processes. If keepOutput is true,
+// meter then prints the command's standard output. The result of meter is the exit code of bench, not of the command.
 func meter(words []string, keepOutput bool) int {
 	s, code, err := measureProcess(words, keepOutput)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// minWords is how many words a string in the source must have to count as a message. A shorter string is a part of a
-// message and has no meaning alone.
+// minWords is the minimum number of words of a string in the source that counts as a message. A shorter string is a
+// part of a message and has no meaning alone.
 const minWords = 3
 
 var (
@@ -103,8 +103,8 @@ func withSummaries(found []sample) []sample {
 	return found
 }
 
-// visit adds the messages in a node of the syntax tree to found. It returns false if there is nothing to find below
-// the node.
+// visit adds the messages in a node of the syntax tree to found. It returns false if the caller need not visit the
+// nodes below.
 func (s source) visit(n ast.Node, found *[]sample) bool {
 	add := func(text string) {
 		call, _ := n.(*ast.CallExpr)
@@ -193,8 +193,8 @@ func isMessageField(name string) bool {
 	return false
 }
 
-// isPattern reports whether a variable or field with this name contains strings from other programs, which are searched
-// for and never printed.
+// isPattern reports whether a variable or field with this name contains patterns. mpiexec searches for patterns in the
+// output of other programs, and never prints them.
 func isPattern(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "patterns") || strings.HasSuffix(name, "pattern")
@@ -287,8 +287,8 @@ func hasTexts(e ast.Expr) (found bool) {
 	return found
 }
 
-// render returns the text of an expression. A part that is only known at run time becomes {source}. words is the
-// number of words in the other parts.
+// render returns the text of an expression. A part that is only known at run time becomes a placeholder, such as {host
+// name}. words is the number of words in the other parts.
 func (s source) render(e ast.Expr) (text string, words int) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -414,7 +414,7 @@ func (s source) renderFormat(call *ast.CallExpr) (text string, words int, format
 }
 
 // countWords returns the number of words in text. A word is a run of characters between blanks that contains two
-// letters in sequence.
+// adjacent letters.
 func countWords(text string) (n int) {
 	for _, field := range strings.Fields(text) {
 		if twoLetters.MatchString(field) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// sentenceEnd matches the end of a sentence. It need not handle abbreviations such as "e.g.", which the documents
-// do not use.
+// sentenceEnd matches the end of a sentence, or of a clause that ends with a colon. It need not handle abbreviations
+// such as "e.g.", which the documents do not use.
 var sentenceEnd = regexp.MustCompile(`[.!?:]["')]*(\s|$)`)
 
 // minSentences is the minimum number of sentences in a passage, which is a paragraph or a list.

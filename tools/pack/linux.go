@@ -17,9 +17,9 @@ import (
 )
 
 /*
-A linux is a .deb or .rpm package. The module nfpm writes it.
+A linux is a .deb or .rpm package, which the Go module nfpm writes.
 
-It can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun through
+The package can be installed together with mpich and openmpi-bin. On Debian these two share /usr/bin/mpirun through
 update-alternatives, with the priorities 40 and 50. /usr/bin/mpiexec is a slave of that alternative. This package has a
 lower priority, because a program that was linked with Open MPI needs Open MPI's launcher. So /usr/bin/mpirun belongs to
 this package only if no other package provides it, or on request:
@@ -135,8 +135,8 @@ func keep(work, name string, data []byte) (file string, err error) {
 }
 
 // postinst returns the script that registers mpirun and mpiexec with update-alternatives. Completions and manual
-// pages are slaves, so that they change together with mpirun. dpkg calls the script with the name of an action, and
-// rpm with the number of installed versions.
+// pages are slaves, so that they change together with mpirun. The argument of the script is the name of an
+// action if dpkg runs it, and the number of installed versions if rpm runs it.
 func (p linux) postinst() string {
 	b := &strings.Builder{}
 	fmt.Fprintf(b, `#!/bin/sh

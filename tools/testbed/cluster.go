@@ -12,7 +12,7 @@
 //	| hosts, config      |           | /tmp /run /dev/shm $HOME  |
 //	+--------------------+           +---------------------------+
 //
-// There are three kinds:
+// There are three kinds of test clusters:
 //
 //   - Namespaces needs root. Each host has its own network, UTS, PID, IPC and mount namespaces;
 //     the head has its own network, mount and UTS namespaces. Except for the directories shown

@@ -60,7 +60,7 @@ func NoCondor() error {
 	return nil
 }
 
-// condorFiles returns the files in the directory condor of the state directory, which HTCondor needs.
+// condorFiles returns the files that HTCondor needs, which are in the directory condor of the state directory.
 func (f *Cluster) condorFiles() []file {
 	return []file{
 		{"condor/start.sh", 0o644, condorScript},

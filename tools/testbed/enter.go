@@ -17,9 +17,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Environ returns the environment for a command on the head. It is the environment of this process, with the
-// head's HOME and without SSH_ variables, since an SSH client would otherwise use keys of the machine.
-// Assignments in overrides take precedence. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state
+// Environ returns the environment for a command on the head. It is the environment of this process, with the head's
+// HOME and without SSH_ variables. With these variables, an SSH client would use the keys of the user who runs this
+// process. Assignments in overrides take precedence. Unless the kind is Namespaces, MPIEXEC_LEDGER is the state
 // directory, so that the cluster has its own ledger.
 func (f *Cluster) Environ(overrides ...string) []string {
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "SSH_") })

@@ -92,8 +92,8 @@ func knownHosts(hosts []Host, hash bool) string {
 	return b.String()
 }
 
-// sshConfig returns the head's ~/.ssh/config. Hosts of kind Namespaces need no entry. Each other host gets an
-// alias that names the key file and the known_hosts file. Without these settings, ssh would use the home
+// sshConfig returns the head's ~/.ssh/config. Hosts of kind Namespaces need no entry. The entry of any other host sets
+// the address of the host, the key file and the known_hosts file. Without these settings, ssh would use the home
 // directory from the user database and not $HOME.
 func (f *Cluster) sshConfig(o Options) string {
 	var b strings.Builder

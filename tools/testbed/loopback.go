@@ -14,7 +14,7 @@ import (
 )
 
 // upLoopback starts one sshd for each host. If another process takes a host's port before sshd does, sshd logs an
-// error, and upLoopback returns the text that sshd has logged.
+// error, and upLoopback returns an error with the logged text.
 func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 	defer cancel()
@@ -39,7 +39,7 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	return f.waitSSHD(ctx)
 }
 
-// addLoopbackHosts appends the given number of hosts to f.Hosts. Each host has an address and a port on which no
+// addLoopbackHosts appends the given number of hosts to f.Hosts. For each host it chooses an address and a port on which no
 // process listens.
 func (f *Cluster) addLoopbackHosts(hosts int) error {
 	for i := range hosts {

@@ -180,9 +180,9 @@ func setColumn(text, user string, column int, value string) string {
 	return strings.Join(lines, "")
 }
 
-// fstab returns the mounts of a host in the order in which they are made. /run comes last, because it may hide
-// the cluster's state directory. The source "field" is a name that the machine's own mounts do not have,
-// because mount(8) skips mounts that seem to exist already.
+// fstab returns the mounts of a host in the order in which they are made. /run comes last, because it may hide the
+// cluster's state directory. mount(8) skips a mount whose source and directory are already mounted. So the source is
+// "field", a name that the machine's own mounts do not have.
 func (f *Cluster) fstab(o Options) string {
 	// fstab(5): blanks in a path are written in octal.
 	quote := strings.NewReplacer(" ", `\040`, "\t", `\011`, `\`, `\134`).Replace

@@ -28,8 +28,8 @@ type clusterOwner struct {
 // nameCounter is a counter for the generated names of clusters, which makes them unique within a process.
 var nameCounter atomic.Int64
 
-// stateRoot returns the directory that contains the state directories of this user's clusters. In /tmp, its name is
-// predictable, so callers must check it with privateDir.
+// stateRoot returns the directory that contains the state directories of this user's clusters. If it is in /tmp,
+// another user can predict its name, so callers must check it with privateDir.
 func stateRoot() string {
 	if os.Geteuid() == 0 {
 		return "/run/remshell-field"
@@ -134,7 +134,7 @@ func (f *Cluster) path(parts ...string) string {
 	return filepath.Join(append([]string{f.State}, parts...)...)
 }
 
-// save writes the file field.json, which Open reads.
+// save writes the exported fields of the cluster to the file field.json, which Open reads.
 func (f *Cluster) save() error {
 	text, err := json.MarshalIndent(f, "", "\t")
 	if err != nil {
@@ -157,7 +157,8 @@ func Open(name string) (*Cluster, error) {
 	return f, nil
 }
 
-// RemoveDead removes the processes and files of clusters whose owner was killed, and returns the clusters' names.
+// RemoveDead removes the remaining processes and files of clusters that are no longer up, and returns the names of
+// these clusters. Such files remain if the process that called Up and its keeper were killed.
 func RemoveDead() ([]string, error) {
 	entries, err := os.ReadDir(stateRoot())
 	if errors.Is(err, fs.ErrNotExist) {

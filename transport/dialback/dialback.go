@@ -20,13 +20,14 @@ A helper that cannot connect reports this on the starter's stream, on which it r
 other helper uses that stream (JoinToken.Streams), the helper then uses the stream for all messages. Otherwise
 the helper ends.
 
-Neither the token nor the private key is ever on a command line, in a file or in an environment. Only a
-process that can read the step's input can read the token. Such a process can read the arguments and
-environment of the ranks anyway, which are sent the same way.
+Except in the case described below, neither the token nor the private key of the certificate is on a command line, in a
+file or in an environment. Only a process that can read the step's input can read the token. Such a process can read
+the arguments and environment of the ranks anyway, which are sent the same way.
 
-A starter that passes no input takes the JoinToken as an argument of its program, which other users can read.
-Then the token is not secret, and the key of the proof is an HMAC of the token. The HMAC is keyed with a secret of
-the batch job that all its processes have in their environment (JoinToken.Secret, rule RM-38).
+The exception is a starter that passes no input to the helper. Such a starter takes the JoinToken as an argument of its
+program, which other users can read. Then the token is not secret, and the key of the proof is an HMAC of the token. The
+HMAC is keyed with a secret of the batch job. All processes of the job have this secret in their environment
+(JoinToken.Secret, rule RM-38).
 */
 package dialback
 

@@ -276,8 +276,8 @@ func (d *Listener) readHelperProof(stream *tls.Conn) (host, refusal string) {
 	return p.host, ""
 }
 
-// checkExpected returns why a helper with a valid proof is refused, or "" to accept it. After that, no other
-// helper of the host is accepted.
+// checkExpected returns why a helper with a valid proof is refused, or "" to accept the helper. It accepts only one
+// helper for each host.
 func (d *Listener) checkExpected(host string) (refusal string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -96,8 +96,8 @@ type raceResult struct {
 	err    error
 }
 
-// tryAddress connects to one address, performs the TLS handshake, and sends the result to a channel of r. at is the
-// index of the address.
+// tryAddress connects to one address and performs the TLS handshake. It sends at, the index of the address, to
+// r.accepted when the connection is open, and the result to r.ended.
 func (c dialer) tryAddress(ctx context.Context, r raceResults, at int, address netip.AddrPort) {
 	dialer := net.Dialer{Timeout: c.timeouts.accept, KeepAliveConfig: keepAlive}
 	conn, err := dialer.DialContext(ctx, "tcp", address.String())

@@ -100,7 +100,8 @@ func (c *upCmd) background(o *options) (*testbed.Cluster, error) {
 	return testbed.Open(o.Name)
 }
 
-// printUsage prints the cluster's hosts and the commands to use them.
+// printUsage prints the cluster's hosts, how long the cluster took to start (startTime), and the commands with which to
+// use the hosts.
 func printUsage(f *testbed.Cluster, startTime time.Duration) error {
 	self, name := "go run ./tools/testbed/cmd/testbed", ""
 	if exe, err := os.Executable(); err == nil && !strings.Contains(exe, "go-build") {
