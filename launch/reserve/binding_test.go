@@ -27,7 +27,7 @@ func TestSaysNoBinding(t *testing.T) {
 	} {
 		req, def := job.Request{Apps: []job.App{{}}}, job.NodeDef{}
 		test.change(&req, &def)
-		if got := saysNoBinding(req, def); got != test.want {
+		if got := isBindingUnspecified(req, def); got != test.want {
 			t.Errorf("%s: %v, want %v", name, got, test.want)
 		}
 	}

@@ -53,9 +53,9 @@ func Handle[M wire.Message](p *Preparation, handle func(*node.Node, M)) {
 // ErrTooSlow is returned by Preparation.Wait when the time limit has passed.
 var ErrTooSlow = errors.New("mpiexec did not finish preparing the hosts in time")
 
-// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all
-// features together must have finished by startBy. Otherwise the start timeout applies to each feature separately.
-// prepareNodes returns the deadline by which all ranks must run.
+// prepareNodes calls Prepare of each feature that the request needs. If the user has set --start-timeout, all features
+// together must have finished by startBy. Otherwise the start timeout applies to each feature separately. prepareNodes
+// returns the deadline by which all ranks must have started.
 func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (node.Deadline, error) {
 	var nodes []*node.Node
 	for _, n := range r.planHosts {
@@ -77,7 +77,7 @@ func (r *reservation) prepareNodes(ctx context.Context, startBy node.Deadline) (
 	return startBy, nil
 }
 
-// prepareFor calls the Prepare of one feature, with a time limit.
+// prepareFor calls f.Prepare with a time limit.
 func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.Node, startBy node.Deadline) error {
 	timed, done := r.withinLimit(ctx, ErrTooSlow)
 	defer done()
@@ -87,19 +87,19 @@ func (r *reservation) prepareFor(ctx context.Context, f Feature, nodes []*node.N
 	return f.Prepare(&Preparation{Request: r.req, Env: r.env, Nodes: nodes, r: r, ctx: ctx, timed: timed, handlers: make(map[byte]func(*node.Node, wire.Message))})
 }
 
-// A postedFunc is an event with a function that Preparation.Wait calls when it takes the event out of the inbox.
+// A postedFunc is an event that contains a function. Preparation.Wait calls the function when it takes the event out of
+// the inbox.
 type postedFunc struct {
 	to *Preparation
 	do func()
 }
 
-// Post makes Wait call a function. Any goroutine may call Post. If the Preparation ends first, the function is not
-// called.
+// Post makes Wait call do. Any goroutine may call Post. If the Preparation ends first, do is not called.
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(postedFunc{p, do}) }
 
-// Wait handles events until done returns true. It returns an error if Fail was called, if the time limit has
-// passed (ErrTooSlow), or if the start was cancelled (the context's cause). It calls handleLost when a node of the
-// plan is lost.
+// Wait handles the events in the inbox until done returns true. It returns an error if Fail was called, if the time
+// limit has passed (ErrTooSlow), or if the start was cancelled (the context's cause). It calls handleLost when the
+// connection to a node of the plan ends.
 func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error)) error {
 	for !done() && len(p.failed) == 0 {
 		events := p.r.takeEvents(p.timed, time.Time{})
@@ -145,8 +145,8 @@ func (p *Preparation) RestartLimit() {
 	}
 }
 
-// ExtendForBytes extends the time limit by the time that a node may take to receive the given number of bytes. It
-// does nothing if the user has set --start-timeout.
+// ExtendForBytes extends the time limit, because a node has accepted the given number of bytes. It does nothing if the
+// user has set --start-timeout.
 func (p *Preparation) ExtendForBytes(bytes int) {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.ExtendForBytes(bytes)
@@ -157,8 +157,8 @@ func (p *Preparation) ExtendForBytes(bytes int) {
 // --start-timeout.
 func (p *Preparation) PauseLimit() (resume func()) { return p.r.pauseStartLimit() }
 
-// ShowProgress shows a line on the user's terminal if the Preparation takes long. It calls the function line on another
-// goroutine to get the current text. The caller calls the function stop to remove it.
+// ShowProgress shows a line on the user's terminal if the Preparation takes long. It calls line on another goroutine to
+// get the current text. The returned function stop removes the text from the terminal.
 func (p *Preparation) ShowProgress(line func() string) (stop func()) {
 	return showProgress(p.Env, line)
 }

@@ -19,8 +19,8 @@ type jobTarget struct {
 	uids []int // user of the job's claims on each page; -1 if the page has none
 }
 
-// uidOn returns the user ID of the job's claims on one node. page is the index of the node's listing. It returns -1 if
-// the listing has no claim of the job.
+// uidOn returns the user ID of the job's claims in one node's ledger listing, or -1 if the listing has no claim of the
+// job. page is the index of the listing, as in ledgerEntries.
 func (t jobTarget) uidOn(page int) int {
 	if page >= len(t.uids) {
 		return -1
@@ -28,12 +28,12 @@ func (t jobTarget) uidOn(page int) int {
 	return t.uids[page]
 }
 
-// isClaimOf reports whether c belongs to the job. page is the index of the listing that contains c.
+// isClaimOf reports whether c belongs to the job. page is the index of the ledger listing that contains c.
 func (t jobTarget) isClaimOf(page int, c job.Claim) bool {
 	return c.Job == t.Job && c.UID == t.uidOn(page)
 }
 
-// isFound reports whether the listing of any node's claims contains the job.
+// isFound reports whether the ledger listing of any node contains the job.
 func (t jobTarget) isFound() bool {
 	return slices.ContainsFunc(t.uids, func(uid int) bool { return uid >= 0 })
 }
@@ -51,8 +51,8 @@ type ledgerEntry struct {
 	ours    bool
 }
 
-// ledgerEntries returns the claims on all nodes and, if tickets is true, the tickets (places in the queue). If ref
-// names a user, it returns only that user's entries.
+// ledgerEntries returns the claims on all nodes and, if tickets is true, the tickets (places in the queue). pages
+// contains the ledger listing of each node. If ref names a user, ledgerEntries returns only that user's entries.
 func ledgerEntries(pages []job.LedgerListing, ref job.JobRef, tickets bool) (all []ledgerEntry) {
 	for i, p := range pages {
 		add := func(id job.ID, uid int, user, command string, since time.Time) {
@@ -177,9 +177,10 @@ func newAmbiguousError(ref job.JobRef, named []ledgerEntry) *ambiguousError {
 	return a
 }
 
-// findJob finds the job with a given ID on all nodes. If ref names no user, it prefers the current user's job. If that
-// user has none, it takes the job of the only other user who has one. If several other users have jobs with this ID, it
-// returns the error ambiguous.
+// findJob finds the job with the ID in ref on all nodes. If tickets is true, it also finds a job that has no claims but
+// waits in the queue. If ref names no user, findJob prefers the current user's job. If that user has none, it takes the
+// job of the only other user who has one. If several other users have jobs with this ID, it returns the error
+// ambiguous.
 func findJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobTarget, ambiguous *usererr.Error) {
 	t = jobTarget{ref, slices.Repeat([]int{-1}, len(pages))}
 	all := slices.DeleteFunc(ledgerEntries(pages, ref, tickets), func(e ledgerEntry) bool { return e.job != ref.Job })

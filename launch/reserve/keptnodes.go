@@ -21,8 +21,8 @@ type KeptNode struct {
 	ClaimedCPUs int // number of CPUs that its helper claims for the job
 }
 
-// takeOverKept adds the nodes that are still connected after the previous attempt (one run of all ranks). It
-// disconnects nodes that are not candidates, such as nodes that were added for a spawn.
+// takeOverKept adds to the reservation the nodes that are still connected after the previous attempt (one run of all
+// ranks). It disconnects nodes that are not candidates, such as nodes that were added for a spawn.
 func (r *reservation) takeOverKept(kept []KeptNode) {
 	byName := make(map[string]KeptNode, len(kept))
 	for _, k := range kept {

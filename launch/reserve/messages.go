@@ -14,7 +14,7 @@ var ownedMessages = func() (set [256]bool) {
 	return set
 }()
 
-// Owns reports whether reservations handle messages of this kind.
+// Owns reports whether reservations handle messages of the same type as m.
 func Owns(m wire.Message) bool { return ownedMessages[wire.NumberOf(m)] }
 
 // Own declares that a feature handles messages of type M while it prepares nodes. The feature passes the handler

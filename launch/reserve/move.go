@@ -30,7 +30,7 @@ As for a spawn, the decision lock is not taken: a running job does not wait behi
 exclusive without it.
 */
 
-// MoveGroup is the group name in the claims that are made for a move. No group of ranks has this name.
+// MoveGroup is the group name that mpiexec sends to a node with a claim for a move. No group of ranks has this name.
 const MoveGroup = "move"
 
 // A MoveRequest describes the nodes that are needed to move a running job.
@@ -169,8 +169,8 @@ func (g *MoveTarget) claimTarget(ctx context.Context, m MoveRequest) error {
 	return err
 }
 
-// checkSeparation returns an error if the request excludes other jobs from its nodes, but the claims on a node of
-// the plan cannot enforce that.
+// checkSeparation returns an error if the request keeps other jobs off its nodes, but a node of the plan has no
+// reliable ledger (directory of claims) and so cannot keep them off.
 func (g *MoveTarget) checkSeparation() error {
 	r := g.r
 	if !r.req.Exclusive && !r.req.Queue.Strict {

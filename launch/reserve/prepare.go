@@ -14,8 +14,8 @@ import (
 	"remshell/wire"
 )
 
-// baseEnv returns the environment that all ranks on a node have. Later assignments of a variable override earlier ones
-// (cli.md section 8).
+// baseEnv returns the environment that all ranks on a node have in common. Later assignments of a variable override
+// earlier ones (cli.md section 8).
 func baseEnv(req job.Request, def job.NodeDef, chosen *job.NodeChoice) job.Env {
 	env := req.BaseEnv
 	env.Set = slices.Concat(env.Set, def.Env, req.GlobalEnv)
@@ -69,7 +69,8 @@ func RanksPerApp(p job.Plan, apps int) []int {
 }
 
 // appsOnNode returns copies of the app contexts, adapted to one node. counts contains the number of ranks of each app
-// context on the node. Defaults of environment variables that the node's definition sets are left out.
+// context on the node. A default value of an environment variable is left out if the node's definition sets the same
+// variable.
 func appsOnNode(apps []job.App, counts []int, def job.NodeDef) []job.App {
 	apps = slices.Clone(apps)
 	for i := range apps {
@@ -95,7 +96,7 @@ func (r *reservation) prepareMessage(i int, local string) *wire.Prepare {
 			Interface: cmp.Or(n.def.Interface, req.Interface), Slots: n.slotCount(), EarlierRanks: n.earlierRanks},
 		Apps: appsOnNode(req.Apps, r.ranksPerApp, n.def), Ranks: np.Ranks,
 		Process: wire.Process{BaseEnv: baseEnv(req, n.def, p.Choice), Compat: req.Compat, Umask: terms.Umask, OMPPlaces: req.OMPPlaces,
-			BindingRequired: terms.BindingAsked || asksForBinding(req, n.def), BindingUnspecified: !terms.BindingAsked && saysNoBinding(req, n.def)},
+			BindingRequired: terms.BindingAsked || asksForBinding(req, n.def), BindingUnspecified: !terms.BindingAsked && isBindingUnspecified(req, n.def)},
 		Streams: wire.Streams{Window: terms.Window(p.Size), MergeStderr: req.Streams.MergeStderr},
 		PMI: wire.PMISetup{Mapping: p.Mapping, Universe: universeSize(req, r.baseline), Port: req.PMIPort, Token: terms.Token,
 			Slots: r.baseline.Slots, NoFabric: !r.baseline.Fabric, ExplainOffer: terms.ExplainOffer},
@@ -142,16 +143,16 @@ func asksForBinding(req job.Request, def job.NodeDef) bool {
 	return bind.Text != "" && !bind.None && !bind.IfSupported || picked || req.Layout.Map.PEList != nil
 }
 
-// saysNoBinding reports whether neither the request nor the node's definition mentions binding of ranks
-// or memory.
-func saysNoBinding(req job.Request, def job.NodeDef) bool {
+// isBindingUnspecified reports whether neither the request nor the node's definition mentions binding of ranks or
+// memory.
+func isBindingUnspecified(req job.Request, def job.NodeDef) bool {
 	l := req.Layout
 	return l.Bind.Text == "" && def.Bind == nil && l.Mem.Text == "" && l.Map.PEList == nil && req.CPUMap == nil &&
 		!slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return s.Picks != nil }) &&
 		!slices.ContainsFunc(req.Apps, func(app job.App) bool { return app.NUMA.IsSet() })
 }
 
-// MayHaveNextAttempt reports whether another attempt (one run of all ranks) may follow that reuses the job's claims. It
+// MayHaveNextAttempt reports whether the job may have another attempt (one run of all ranks) that reuses its claims. It
 // returns false if processes may outlive their ranks (LeaveChildren).
 func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren

@@ -25,8 +25,8 @@ type startProgress struct {
 	count int        // number of hosts that are done
 }
 
-// watchConnects shows a progress line if connecting takes longer than Env.ProgressAfter. The caller calls the
-// function answered for each host that has connected or failed, and the function stop to remove the line.
+// watchConnects shows a progress line if connecting takes longer than Env.ProgressAfter. The caller calls answered for
+// each host that has connected or failed, and stop to remove the line.
 func watchConnects(env Env, hosts []job.NodeDef) (answered func(i int), stop func()) {
 	if len(hosts) == 0 {
 		return func(int) {}, func() {}
@@ -43,8 +43,9 @@ func (p *startProgress) answered(i int) {
 	p.count++
 }
 
-// showProgress shows a progress line after Env.ProgressAfter. It calls the function line on another goroutine to get
-// the current text. The function stop removes the text. If Env.Progress is nil, showProgress does nothing.
+// showProgress shows a progress line after Env.ProgressAfter. It calls line on another goroutine to get the current
+// text. The returned function stop removes the text from the terminal. If Env.Progress is nil, showProgress does
+// nothing.
 func showProgress(env Env, line func() string) (stop func()) {
 	if env.Progress == nil {
 		return func() {}

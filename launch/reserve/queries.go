@@ -20,9 +20,9 @@ func Survey(ctx context.Context, req job.Request, env Env) (snap job.Snapshot, e
 	return snap, err
 }
 
-// Rehearse checks whether a job could start. It claims nothing. decide makes the plan from the reports of the
-// hosts. Rehearse asks the hosts of the plan whether they have the directories and programs of their ranks, and
-// whether their rules allow the job. refused names the hosts on which a start would fail, or is nil.
+// Rehearse checks whether a job could start. It claims nothing. decide makes the plan from the reports of the hosts.
+// Rehearse asks the hosts of the plan whether they have the directories and programs of their ranks, and whether the
+// rules of their administrator allow the job. refused names the hosts on which a start would fail, or is nil.
 func Rehearse(ctx context.Context, req job.Request, env Env, decide func(job.Snapshot) job.Plan) (refused, err error) {
 	var snap job.Snapshot
 	err = withHelpers(ctx, req, env, func(ctx context.Context, r *reservation) error {
@@ -174,8 +174,8 @@ func callJobNodes[Req wire.Request[Rep], Rep any](ctx context.Context, req job.R
 	return unread, err
 }
 
-// CleanNodes ends all processes that a job has left on the given candidates. It returns the nodes on which neither
-// claims nor processes of the job are left.
+// CleanNodes ends all processes that a job has left behind on the given candidates. It returns the nodes on which
+// neither claims nor processes of the job are left.
 func CleanNodes(ctx context.Context, req job.Request, env Env, nodes []string) (cleaned map[string]bool) {
 	cleaned = make(map[string]bool)
 	req.SkipUnreachable, req.Queue.Host, req.Queue.StandbyHosts = true, nil, nil
@@ -223,8 +223,9 @@ func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.
 	return nil
 }
 
-// newQuery returns a reservation that only queries nodes and claims nothing. The returned context ends when a
-// signal arrives or the start timeout has passed.
+// newQuery returns a reservation that only queries nodes and claims nothing. The returned context ends when the start
+// timeout has passed, or when mpiexec receives a signal that stops it. The returned function closes all connections of
+// the reservation.
 func newQuery(ctx context.Context, req job.Request, env Env) (context.Context, *reservation, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	env.StopTimes = new(node.StopTimes)

@@ -19,20 +19,20 @@ import (
 // queryTimeout is how long a host may take to reply to a query that changes nothing.
 const queryTimeout = 5 * time.Second
 
-// A message is the event that a message from a host has arrived.
+// A message is an event: a host has sent the message m.
 type message struct {
 	from *host
 	m    wire.Message
 }
 
-// A disconnected is an event that reports the end of the connection to a host.
+// A disconnected is an event: the connection to a host has ended.
 type disconnected struct {
 	from *host
 	err  error
 }
 
-// takeEvents takes the events out of the inbox. It converts events of the reservation's nodes to message or
-// disconnected, and returns all others unchanged. Callers ignore the unchanged events.
+// takeEvents takes the events out of the inbox. It converts events about the reservation's nodes to message or
+// disconnected, and returns all others unchanged.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -54,9 +54,9 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 // timeout.
 func (r *reservation) replyTimeout() time.Duration { return cmp.Or(r.env.GreetTimeout, 10*time.Second) }
 
-// call sends a request to each node and calls handle with each reply. It returns when each node has replied or is
-// lost. It disconnects nodes that do not reply within limit. call returns an error if ctx has ended, or if a node
-// on which the job already runs does not reply.
+// call sends a request to each node and calls handle with each reply. It returns when each node has replied or is lost.
+// It disconnects nodes that do not reply within limit. call returns an error if ctx has ended, or if a node on which
+// the job is already running does not reply.
 func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, nodes []*host, request func(*host) Req, handle func(*host, Rep)) error {
 	silent, err := callWithin(ctx, r, limit, nodes, request, handle)
 	if err != nil {
@@ -79,7 +79,7 @@ func callWithin[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservat
 		func(n *host, reply wire.Message) { handle(n, reply.(Rep)) })
 }
 
-// giveUp disconnects nodes that have not replied within limit. It returns an error if the job already runs on one
+// giveUp disconnects nodes that have not replied within limit. It returns an error if the job is already running on one
 // of them.
 func giveUp(silent []*host, limit time.Duration) error {
 	for _, n := range silent {

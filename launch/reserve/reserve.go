@@ -18,7 +18,7 @@ helper keeps locked. The decision lock of the queue host allows one decision at 
 	   | Survey ---------------|------------>|------------>|------------>|
 	   |<---------------------------------- Surveyed (what other jobs hold)
 	   |       plan.Make: n1 and n2
-	   | Prepare ---------------------------->|   the lowest node first: of two jobs
+	   | Prepare ---------------------------->|   the lowest ID first: of two jobs
 	   |<----------------------- Prepared ----|   in conflict, one wins everywhere
 	   | Prepare ------------------------------------------->|
 	   |<-------------------------------------- Prepared ----|    or ClaimConflict: CancelPrepare
@@ -47,7 +47,7 @@ import (
 	"remshell/wire"
 )
 
-// A Reservation contains nodes that are prepared to start the ranks of a request. No rank has been started yet.
+// A Reservation contains the nodes that have been prepared for the ranks of a request. No rank has been started yet.
 // Its connections stay open until Close is called.
 type Reservation struct {
 	Plan         job.Plan
@@ -57,7 +57,7 @@ type Reservation struct {
 	UniverseSize int         // MPI_UNIVERSE_SIZE for PMI; 0 if it is not set
 	Baseline     Baseline
 	Standby      []KeptNode          // standby nodes, claimed for a later attempt
-	StartBy      node.Deadline       // deadline by which all ranks must run
+	StartBy      node.Deadline       // deadline by which all ranks must have started
 	Connections  []job.ConnectResult // in the order in which they were begun
 
 	r *reservation
@@ -70,7 +70,7 @@ type Node struct {
 	Probe *job.Probe
 }
 
-// A reservation holds the state of finding nodes for one request.
+// A reservation holds the state that mpiexec needs while it finds nodes for one request.
 type reservation struct {
 	env Env
 	req job.Request
@@ -127,9 +127,9 @@ func newReservation(req job.Request, env Env) *reservation {
 	return r
 }
 
-// Reserve finds nodes for a job. It waits in the queue if the request allows that. kept contains nodes of the
-// previous attempt (one run of all ranks), which Reserve reuses. The Reservation is never nil. After an error, it
-// contains only the notes of the plan and the results of connecting.
+// Reserve finds nodes for a job. It waits in the queue if the request allows that. kept contains nodes of the previous
+// attempt (one run of all ranks), which Reserve reuses. The Reservation is never nil. After an error, its only purpose
+// is to report the results of connecting, and to be closed.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)
@@ -218,12 +218,12 @@ func FormatRanksOf(np job.NodePlan) string {
 	return "ranks " + idset.Text(ranks)
 }
 
-// maxConflicts is how many times a start tries to claim CPUs that another job has claimed in the meantime. After that
-// many conflicts, the start fails (placement.md 6.4).
+// maxConflicts is how many times a start may find that another job has just claimed the planned CPUs. After that many
+// conflicts, the start fails (placement.md 6.4).
 const maxConflicts = 5
 
-// findPlace makes a plan for the job and claims its nodes. If that fails and the request may wait, findPlace waits
-// in the queue and tries again. startBy is the deadline by which all ranks must run.
+// findPlace makes a plan for the job and claims its nodes. If that fails and the request may wait, findPlace waits in
+// the queue and tries again. startBy is the deadline by which all ranks must have started.
 func (r *reservation) findPlace(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	defer r.queue.Finish()
 	var last *plan.Error // why the last decision failed, of a request that waits
@@ -278,9 +278,9 @@ func (r *reservation) rereadRequest() {
 	}
 }
 
-// decideOnce connects to the candidates that are not connected yet. It takes the decision lock, so that no other
-// job is planned at the same time. Then it makes one plan and claims its nodes. startBy is the deadline by which
-// all ranks of the plan must run.
+// decideOnce connects to the candidates that are not connected yet. It takes the decision lock, so that no other job is
+// planned at the same time. Then it makes one plan and claims its nodes. startBy is the deadline by which all ranks of
+// the plan must have started.
 func (r *reservation) decideOnce(ctx context.Context) (p job.Plan, startBy node.Deadline, err error) {
 	ctx, done := r.withinLimit(ctx, startTimeoutError(r.req))
 	defer done()
@@ -320,8 +320,8 @@ func (r *reservation) pauseStartLimit() (resume func()) {
 	return r.limit.Pause()
 }
 
-// lockDecision waits for the decision lock, which ensures that one job at a time is planned. It records how
-// many requests come before this one in the queue.
+// lockDecision waits for the decision lock. While mpiexec holds the lock, no other job is planned. lockDecision records
+// how many requests come before this one in the queue.
 func (r *reservation) lockDecision(ctx context.Context) (err error) {
 	r.snap.Ahead, err = r.queue.LockDecision(ctx)
 	return err
@@ -404,7 +404,8 @@ func makePlan(ctx context.Context, req job.Request, snap job.Snapshot) (job.Plan
 	}
 }
 
-// conflictError returns the error for an attempt to start that had maxConflicts conflicts with other jobs.
+// conflictError returns the error for a start that has given up after maxConflicts conflicts with other jobs. conflict
+// is the last of them.
 func (r *reservation) conflictError(conflict *claimConflict) error {
 	failed := &plan.Error{Code: plan.CodeNotEnough, Text: fmt.Sprintf("%v; mpiexec tried %d times, and each time another job took CPUs first", conflict, maxConflicts), Remedy: "start the job again"}
 	if r.req.Wait {

@@ -38,9 +38,9 @@ type spawnGroup struct {
 	constraints info.Constraints
 }
 
-// ReserveSpawn finds nodes for the ranks of a spawn while the job runs. It never waits in the queue, because
-// a running job must not wait for others. It does not need the decision lock, because two jobs can never
-// claim the same CPU. The Reservation is never nil.
+// ReserveSpawn finds nodes for the ranks of a spawn while the job is running. It never waits in the queue, because a
+// running job must not wait for others. It does not need the decision lock, because two jobs can never claim the same
+// CPU. The Reservation is never nil.
 func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest) (*Reservation, error) {
 	r := newSpawnReservation(req, env, s)
 	timed, done := r.withinLimit(ctx, startTimeoutError(req))
@@ -58,7 +58,7 @@ func ReserveSpawn(ctx context.Context, req job.Request, env Env, s SpawnRequest)
 	return r.newResult(startBy), nil
 }
 
-// newSpawnReservation returns a reservation that initially contains the nodes on which the job runs.
+// newSpawnReservation returns a reservation that initially contains the nodes on which the job is running.
 func newSpawnReservation(req job.Request, env Env, s SpawnRequest) *reservation {
 	r := newReservation(req, env)
 	r.spawnGroup, r.connected = &spawnGroup{SpawnRequest: s}, true
@@ -191,7 +191,8 @@ func (s *spawnGroup) applyTo(m *wire.Prepare, chosen []*host) {
 	m.Streams.PTY = nil // --pty is about the ranks of the command line
 }
 
-// groupName returns the name of the group for which nodes are being found.
+// groupName returns the name of the group of ranks for which the reservation finds nodes: the spawned group, or the
+// group of the command line.
 func (r *reservation) groupName() string {
 	if r.spawnGroup != nil {
 		return r.spawnGroup.Group
@@ -208,8 +209,8 @@ func (r *reservation) hostPolicy() *info.HostPolicy {
 	return g
 }
 
-// disguisedLocalError returns an error if a spawn request names the machine of mpiexec by another name, such
-// as an SSH alias or an address. Hosts that the user names in an option are allowed.
+// disguisedLocalError returns an error if a spawn request names the machine on which mpiexec is running by another
+// name, such as an SSH alias or an address. Hosts that the user names in an option are allowed.
 func (r *reservation) disguisedLocalError() error {
 	local := func(def job.NodeDef) bool { return def.Local }
 	if !r.req.SpawnHosts.Any || r.env.Localhost == nil || slices.ContainsFunc(r.req.Nodes, local) {

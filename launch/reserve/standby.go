@@ -22,7 +22,7 @@ with fewer.
 	   | <-------------------------------- Prepared   or ClaimConflict, Refused
 */
 
-// standbyGroup is the group name in claims on standby nodes. No group of ranks has this name.
+// standbyGroup is the group name that mpiexec sends to a standby node with a claim. No group of ranks has this name.
 const standbyGroup = "spare"
 
 // A standbyNode is a node that the job holds in reserve for a restart, with its claim.

@@ -125,8 +125,8 @@ func (r *reservation) reportLedgerNotices() {
 	clear(r.notices)
 }
 
-// checkLostCandidates removes hosts whose connection has ended. It returns an error if the job needs all its
-// hosts.
+// checkLostCandidates removes hosts whose connection has ended from the reservation. It returns an error if the job
+// needs all its hosts.
 func (r *reservation) checkLostCandidates() error {
 	for _, n := range r.hosts {
 		if n.lost != nil {

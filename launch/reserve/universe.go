@@ -6,7 +6,8 @@ import (
 	"remshell/plan"
 )
 
-// universeSize returns the MPI_UNIVERSE_SIZE that results from the option -usize. If it is 0, PMI reports none.
+// universeSize returns the MPI_UNIVERSE_SIZE that results from the option -usize. If the result is 0, PMI reports no
+// universe size.
 func universeSize(req job.Request, b Baseline) int {
 	if req.Universe == job.SystemSize {
 		return b.Slots

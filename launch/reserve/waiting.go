@@ -223,7 +223,7 @@ func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 	return defs
 }
 
-// handleReconnected handles the result of a retry: it adds the node, or schedules the next retry.
+// handleReconnected handles the result of a retry: it adds the node to the reservation, or schedules the next retry.
 func (r *reservation) handleReconnected(e reconnected) {
 	rd := r.retries[e.def.Name]
 	if e.err != nil {
