@@ -34,7 +34,7 @@ type Job struct {
 	Nodes   []*Node // nodes of the plan in its order, then nodes added by spawns
 	members map[*node.Node]*Node
 
-	// Set once the job runs:
+	// Set when the ranks are started:
 	Request      job.Request // a spawn adds hosts to it
 	Plan         job.Plan    // plan of the command line's ranks
 	Baseline     reserve.Baseline
@@ -166,7 +166,7 @@ func (j *Job) openStreams(place *reserve.Reservation, outputLost func()) error {
 	return j.Streams.Open(place.Request.Streams, stdio.RanksOfPlan(place.Plan, place.Request.Attempt, 0, 0, time.Now()), observers)
 }
 
-// stdoutGoneEvent returns the event for a standard output of mpiexec that can no longer be written to.
+// stdoutGoneEvent returns the event which reports that mpiexec's standard output can no longer be written to.
 func stdoutGoneEvent(err error) supervise.Event {
 	if errors.Is(err, syscall.EPIPE) {
 		return supervise.Failure{Kind: supervise.StdoutGone}

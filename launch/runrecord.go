@@ -16,7 +16,8 @@ import (
 	"remshell/wire"
 )
 
-// A runRecord records when each rank started, what orphans used, and which session directories of Open MPI were kept.
+// A runRecord records when each rank started, which resources orphans (processes that outlived their rank) used, and
+// which session directories of Open MPI were kept.
 type runRecord struct {
 	rankStarts    []startRecord             // in the order in which starts were reported
 	startFailures map[int]string            // by rank, why it could not be started
@@ -67,7 +68,8 @@ func (a *runRecord) describeStart(node string, m *wire.Started) job.RankStart {
 	return job.RankStart{Rank: m.Rank, PID: m.PID, Node: node, SinceStart: time.Since(a.ranksStarted), Err: m.Err}
 }
 
-// ranksReleased records that the ranks are released to start now. ranks is their number.
+// ranksReleased records the current time as the time at which mpiexec allowed the ranks to start. ranks is the number
+// of ranks.
 func (a *runRecord) ranksReleased(ranks int) {
 	a.rankStarts = make([]startRecord, 0, ranks)
 	a.mu.Lock()

@@ -71,7 +71,7 @@ func (j *Job) StartSearch(group string, row trace.Row, look func(context.Context
 	}()
 }
 
-// deliver passes an event to the search, if there is one. It drops late replies to an earlier search.
+// deliver passes an event to the search, if there is one. It drops late replies to requests of an earlier search.
 func (s *nodeSearch) deliver(event any) {
 	if s == nil {
 		return

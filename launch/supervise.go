@@ -95,7 +95,7 @@ func (j *Job) report(ctx context.Context, continues bool) job.Result {
 	return result
 }
 
-// batchJobOf returns the batch job in which mpiexec runs, or the zero BatchJob.
+// batchJobOf returns the batch job in which mpiexec is running, or the zero BatchJob.
 func batchJobOf(rm *job.RM) supervise.BatchJob {
 	if rm == nil {
 		return supervise.BatchJob{}
@@ -150,7 +150,7 @@ func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.
 	}
 }
 
-// result adds the exit code and the cause of the end to ResultSoFar.
+// result returns the result of ResultSoFar with the exit code and the cause of the job's end added.
 func (j *Job) result(state *supervise.State) job.Result {
 	r := j.ResultSoFar()
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()

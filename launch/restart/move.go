@@ -20,7 +20,7 @@ type Move struct {
 }
 
 // These prefixes begin the arguments of a request to move a job, as in "from=n1" and "to=n[3-4],n7". Each may be
-// given once.
+// given only once.
 const (
 	fromArg = "from="
 	toArg   = "to="
@@ -46,8 +46,8 @@ func (m Move) Args() (args []string, err error) {
 	return args, nil
 }
 
-// ParseMove parses the arguments of a control request to move a job. They come from another user's process
-// and may contain anything.
+// ParseMove parses the arguments of a control request to move a job. They come from another process, possibly of
+// another user, and may contain anything.
 func ParseMove(args []string) (m Move, err error) {
 	for _, arg := range args {
 		hosts, list := &m.From, ""

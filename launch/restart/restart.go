@@ -22,7 +22,8 @@ import (
 	"remshell/job"
 )
 
-// These are the pauses between attempts, and the limits on attempts that fail fast (rule SV-6).
+// These constants say how long the pauses between attempts are, and when a job whose attempts fail quickly is no longer
+// restarted (rule SV-6).
 const (
 	DefaultDelay  = 5 * time.Second  // first pause, unless the user sets another
 	maxPause      = 5 * time.Minute  // longest pause
@@ -209,7 +210,7 @@ func restartCount(launcher string) string {
 	return ""
 }
 
-// attemptVariables returns environment variables from which ranks learn to which attempt they belong (rule SV-10).
+// attemptVariables returns the environment variables that tell ranks which attempt they belong to (rule SV-10).
 func attemptVariables(first job.Request, attempts []job.Attempt) []string {
 	number := strconv.Itoa(len(attempts))
 	env := []string{"MPIEXEC_ATTEMPT=" + number, "MPIEXEC_RESTARTS_LEFT=" + RestartsLeft(first.Restart, attempts)}

@@ -27,7 +27,7 @@ func newLabelMaker(text, stream string, ranks GroupRanks) (*labelMaker, error) {
 	return l, err
 }
 
-// addRanks adds the ranks of a spawned group.
+// addRanks makes it possible to create labels for the ranks of a further group.
 func (l *labelMaker) addRanks(ranks GroupRanks) {
 	switch {
 	case len(l.pattern) == 0: // saves memory in large jobs

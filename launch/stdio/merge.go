@@ -29,8 +29,8 @@ const (
 //
 // Lines are held back for a short time. A new line of a rank is merged with an equal line that is held back and comes
 // after the rank's previous line. If there is none, the new line is inserted directly after the rank's previous line.
-// So the lines of each rank stay in order. A line is written when no other rank can be merged with it any more, or at
-// the latest mergeDelay after it has arrived.
+// So the lines of each rank stay in order. A line is written when it can no longer be merged with a line of another
+// rank, or at the latest mergeDelay after it has arrived.
 type lineMerger struct {
 	first        *mergedLine         // waiting lines, as a linked list
 	lastLine     map[int]*mergedLine // by running rank, its last line if that waits; nil: it is written

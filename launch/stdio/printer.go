@@ -47,8 +47,8 @@ type Printer struct {
 	observe    func(rank int, data []byte) // receives the output of ranks, and no data at a rank's end; nil: not observed
 }
 
-// A queueItem is one item in the queue of a Printer: output of a rank, ends of ranks, a line of mpiexec, a
-// new routing, or the process ID of a rank.
+// A queueItem is one item in the queue of a Printer: output of a rank, ends of ranks, a line of mpiexec, new
+// destinations of the output (routing), or the process ID of a rank.
 type queueItem struct {
 	from         Sender // sends to the rank's helper
 	data         *wire.Data
@@ -162,8 +162,8 @@ func (p *Printer) releaseOutput() {
 	p.wakeUp()
 }
 
-// queueHeld queues the output that was held back. It does nothing while a release is missing, unless the printer is
-// closed and no release was announced. The caller must hold p.mu.
+// queueHeld queues the output that was held back. It does nothing while a call of releaseOutput is still due, unless
+// the printer is closed and no release was announced. The caller must hold p.mu.
 func (p *Printer) queueHeld() {
 	if p.isAtEnd() {
 		p.holdCount = 0
@@ -219,8 +219,8 @@ func (p *Printer) run() {
 	p.writeRest()
 }
 
-// nextBatch waits for queued items and returns them. It returns no items if a call of WriteDue is due. It reuses old,
-// the slice that it returned at the previous call.
+// nextBatch waits for queued items and returns them. It returns no items if a call of WriteDue is due. closed reports
+// whether nothing more will be queued. old is the slice that the previous call returned, and is reused.
 func (p *Printer) nextBatch(old []queueItem) (batch []queueItem, closed bool) {
 	clear(old)
 	var late <-chan time.Time
@@ -310,7 +310,7 @@ func (p *Printer) rankEnded(rank int) {
 	})
 }
 
-// addRanks adds the ranks of a spawned group.
+// addRanks makes the printer accept the output of a spawned group, and write it where r says.
 func (p *Printer) addRanks(r *outputRouting) {
 	p.label.addRanks(r.laterRanks)
 	p.creditStep = min(p.creditStep, r.window/4) // otherwise ranks with a smaller window would never get credit

@@ -192,7 +192,7 @@ func fileRemedy(err error) string {
 	return "choose a folder that you can write to"
 }
 
-// close closes the files that r has opened, and forgets them.
+// close closes the files that r has opened, and removes them from filesByName.
 func (r *outputRouting) close() {
 	for _, o := range r.files {
 		o.w.(*os.File).Close()

@@ -57,8 +57,8 @@ type Observers struct {
 	OnFileFailed func(err error)                            // called when a file for a rank's output cannot be written to
 }
 
-// New returns the streams of a job that has not started. The reader in is the standard input for the ranks, or nil. The
-// caller may also write lines of its own to the printers.
+// New returns the streams of a job that has not started. The ranks read their standard input from in, which may be nil.
+// The caller may also write lines of its own to the printers.
 func New(in io.Reader, out, err *Printer) *Streams {
 	return &Streams{out: out, err: err, feed: newStdinFeeder(in), stderrTails: make(map[int][]byte)}
 }

@@ -52,8 +52,8 @@ func (s *State) setCause(c Cause, now time.Time) {
 	s.Cause, s.causeAt = &c, now
 }
 
-// externalCauses are the causes after which no other attempt (run of all ranks) follows, even if the job was
-// already ending for another reason.
+// externalCauses contains the kinds of causes after which no other attempt (run of all ranks) follows, even if the job
+// was already ending for another reason.
 var externalCauses = []Kind{BySignal, BatchEndsJob, EndedByRequest}
 
 // WasToldToEnd reports whether a user or the batch system told the job to end when it was already ending. In that

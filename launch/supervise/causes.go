@@ -53,7 +53,8 @@ type Failure struct {
 	sinceStart time.Duration // of the loss of a node
 }
 
-// A Cause is the reason why a job ends. If several failures occur, it is the first one in time.
+// A Cause is the reason why a job ends. If several failures occur, it is the one that was reported first, unless a
+// later one may have caused it.
 type Cause struct {
 	Kind Kind
 	Text string // first line of the report; empty: nothing is reported
@@ -63,7 +64,7 @@ type Cause struct {
 	Node int // the node of the fault; -1: none
 }
 
-// A culprit says what is at fault for a cause: the rank, the node, or nobody.
+// A culprit says which part of the job a cause blames: the rank, the node, or nobody.
 type culprit string
 
 const (
@@ -96,8 +97,8 @@ type causeRule struct {
 causes has a row for each way in which a job ends abnormally. A new cause needs a row here and an example in
 TestCauses. This test also writes the table in doc/supervision.md.
 
-The first failure in time is the cause of the job's end (rule EXIT-2), unless it may be a consequence of a later one
-(yieldsTo).
+The failure that is reported first is the cause of the job's end (rule EXIT-2), unless a failure that is reported later
+may have caused it (yieldsTo).
 */
 var causes = [...]causeRule{
 	RankExited: {name: "a rank exits with a code other than 0", reason: "exit", endKind: job.EndByExitCode, text: rankEndText, code: reportedCode, blames: blameRank, programsCode: true,
@@ -139,8 +140,8 @@ func (c *Cause) Reason() string {
 	return c.rule().reason
 }
 
-// EndKind returns the kind of end to which this cause belongs in the rules for restarts (rule SV-1). It returns "" if c
-// is nil, or if the job is never restarted after such a cause.
+// EndKind returns the kind of end that the rules for restarts assign to this cause (rule SV-1). It returns "" if c is
+// nil, or if the job is never restarted after such a cause.
 func (c *Cause) EndKind() job.EndKind {
 	if c == nil {
 		return ""

@@ -23,7 +23,8 @@ func (c clock) jobTime(now time.Time) time.Time {
 	return now.Add(-c.stopped)
 }
 
-// moment returns the time at which the job's clock shows jobTime, provided that the clock is not stopped before then.
+// moment returns the wall-clock time at which the job's clock will show jobTime, provided that the clock is not stopped
+// before then.
 func (c clock) moment(jobTime time.Time) time.Time { return jobTime.Add(c.stopped) }
 
 // IsSuspended reports whether the ranks are stopped.

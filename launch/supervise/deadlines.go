@@ -39,7 +39,7 @@ func (s *State) timers() [8]timer {
 	}
 }
 
-// nextTimer returns the timer that is due first. If there is none, its due time is zero.
+// nextTimer returns the timer that is due first. It returns a timer with a zero due time if no timer is set.
 func (s *State) nextTimer() (next timer) {
 	for _, t := range s.timers() {
 		if !t.due.IsZero() && (next.due.IsZero() || t.due.Before(next.due)) {
@@ -112,8 +112,8 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run if mpiexec ends it before the batch job ends. The result is at least
-// one second. It is 0 if the user has not requested this, or if the end of the batch job is unknown.
+// timeLeft returns how much longer the job may run if it must end Policy.Margin before the batch job ends. The result
+// is at least one second. It is 0 if the policy has no margin, or if the end of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0

@@ -12,7 +12,7 @@ type (
 	// RankEnded reports that a rank has ended. It contains the Exit from the node's message, not a copy, because a job
 	// may have 640,000 ranks.
 	RankEnded struct{ *job.Exit }
-	// RankStarted reports that a rank runs.
+	// RankStarted reports that a rank has started.
 	RankStarted struct{ Rank int }
 	// GroupSpawned reports that the ranks of a spawned group are being started. Their numbers follow those of
 	// the existing ranks, and numbers of new nodes follow those of the existing nodes.
@@ -23,7 +23,7 @@ type (
 	// GroupKilled reports that a rank of a spawned group could not be started. The other ranks of the group
 	// are killed, and later events about them are ignored.
 	GroupKilled struct{ FirstRank, RankCount int }
-	// RankStartFailed reports that the program of a rank could not be executed. Other ranks on its node may run.
+	// RankStartFailed reports that the program of a rank could not be executed. Other ranks on its node may be running.
 	RankStartFailed struct {
 		Rank, Code   int
 		Reason, Hint string

@@ -9,7 +9,8 @@ import (
 	"remshell/job"
 )
 
-// exitText describes how a rank ended. The result follows a text such as "rank 5 on node02".
+// exitText returns text that says how a rank ended, such as "exited with code 3". The caller writes it after the name
+// of the rank: "rank 5 on node02".
 func exitText(e *job.Exit) string {
 	if e.Signal == 0 {
 		return fmt.Sprintf("exited with code %d", e.Code)

@@ -28,7 +28,8 @@ type TimeLimit struct {
 	From string
 }
 
-// A BatchJob is the batch job in which mpiexec runs. The zero value means that mpiexec does not run in a batch job.
+// A BatchJob is the batch job in which mpiexec is running. The zero value means that mpiexec is not running in a batch
+// job.
 type BatchJob struct {
 	System, Job string
 	End         time.Time // when the batch system ends it; zero: unknown

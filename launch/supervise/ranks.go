@@ -7,7 +7,7 @@ import (
 	"remshell/job"
 )
 
-// A rankTable records on which node each rank of a job runs, and which ranks have started and ended.
+// A rankTable records which node each rank of a job is on, and which ranks have started and ended.
 type rankTable struct {
 	RanksLeft int // ranks that have not ended
 	NodesLeft int // nodes that are not drained
@@ -55,7 +55,7 @@ func (t *rankTable) Nodes() []int {
 	return nodes
 }
 
-// addGroup adds the ranks of a spawned group.
+// addGroup adds the ranks of a spawned group to the table.
 func (t *rankTable) addGroup(e GroupSpawned) {
 	for _, name := range e.NewNodes {
 		t.nodes = append(t.nodes, nodeState{name: name, finished: true})

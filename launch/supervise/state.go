@@ -88,7 +88,7 @@ func (s *State) AllCheckpointed() bool {
 // Began returns the time at which the ranks were started.
 func (s *State) Began() time.Time { return s.began }
 
-// MaySpawn reports whether a rank may spawn ranks. The rank must run, and the job must not be ending.
+// MaySpawn reports whether a rank may spawn ranks. The rank must be running, and the job must not be ending.
 func (s *State) MaySpawn(rank int) bool {
 	return s.Phase == Running && s.isRunning(rank)
 }

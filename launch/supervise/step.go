@@ -45,7 +45,8 @@ as new events.
 	   | ^C                                        ^  \                ^ third ^C:
 	   '------> Interrupted -- second ^C ----------'   '-> Killing ----' at once
 
-The exit code is that of the first failure in time (rule EXIT-2). Exits of ranks that mpiexec has ended are ignored.
+The exit code is that of the failure that was reported first (rule EXIT-2). Exits of ranks that mpiexec has ended are
+ignored.
 */
 func (s *State) Step(event Event, now time.Time) []Action {
 	sinceStart := now.Sub(s.began)
