@@ -40,7 +40,7 @@ type PostedFile struct {
 // Drop removes the file. It may be called more than once.
 func (s *PostedFile) Drop() error { return s.file.remove() }
 
-// A FoundRequest is a request to a job that was found in the ledger, the node's directory of claims and
+// A FoundRequest is a control request that mpiexec has found in the ledger, the node's directory of claims and
 // requests.
 type FoundRequest struct {
 	job.ControlRequest        // User is replaced by the user's name on this node
@@ -193,7 +193,7 @@ func (d *Dir) readReplyFrom(s userDir, name string, maxBytes int) (a job.Control
 	return a, err == nil
 }
 
-// StillWaits reports whether the process that has made a request still waits for the reply.
+// StillWaits reports whether the process that has made a request is still waiting for the reply.
 func (d *Dir) StillWaits(a FoundRequest) bool { return d.isAlive(a.entry) }
 
 // These constants limit how requests are read (rule SV-25). At most maxRequestsPerUser requests of each user are

@@ -15,15 +15,16 @@ file only the current user can lock (rule TRUST-17):
 
 	this process publishes its entry, then looks for entries of others
 	     published before ours       we wait until it is gone
-	     published in the same tick  the second by name publishes its entry again, and looks again; the
-	                                 first waits for that or for the other's end, because the other
-	                                 may have taken the lock before ours was published
+	     published in the same tick  of the two, the one whose file name sorts last publishes its entry
+	                                 again, and looks again; the first waits for that or for the
+	                                 other's end, because the other may have taken the lock before
+	                                 the first was published
 	     published after ours        its owner waits for us
 
 The kernel sets the time of publication, which is the last change of the inode. No user can set that time back. A
-request waits for each user no longer than HolderWait, even if that user publishes many entries. A user who did not
-release the lock in time is recorded in our user directory. For a while, requests do not wait for that user again. So
-no user can delay every start.
+request waits for each user no longer than HolderWait, even if that user publishes many entries. A file of the current
+user records the users who did not release the lock in time. For a while, the current user's requests do not wait for
+them again. So no user can delay every start.
 */
 type DecisionLock struct {
 	// Warning is a *LockTimeoutError if we go on without the lock.
@@ -33,7 +34,7 @@ type DecisionLock struct {
 }
 
 // LockDecision takes the decision lock. It waits until no other request holds the lock. After LockWait, it continues
-// without waiting, and sets Warning. It fails only if ctx is done.
+// without waiting, and sets Warning in the result. It fails only if ctx is done.
 func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	name := kindLock + randomName()
 	s, err := d.newUnnamed()

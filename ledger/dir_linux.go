@@ -73,8 +73,8 @@ func Open(dir, identity string) (*Dir, error) {
 	return d, nil
 }
 
-// Close closes the ledger directory. It must not be called while claims, queue places or waits of this Dir
-// exist.
+// Close closes the ledger directory. It must not be called while claims or queue places of this Dir exist, or while a
+// method of this Dir waits.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
 // Path returns the ledger directory together with the prefix of this node's entries in that directory.

@@ -221,11 +221,12 @@ func (d *Dir) maxEntrySize(uid int, name string) int64 {
 	return min(maxText, maxClaimSize(d.maxForeignRanks()))
 }
 
-// maxForeignRanks returns the maximum number of ranks in a claim of another user. The number is the limit of rule
-// TRUST-12 for ranks on this node.
+// maxForeignRanks returns the maximum number of ranks that a claim of another user may have. It is the limit of rule
+// TRUST-12 for spawns, applied to the CPUs of this node.
 func (d *Dir) maxForeignRanks() int { return 16*d.cpus() + 4096 }
 
-// readText reads the contents of the entry's file. It returns an error if these do not begin with the name of the file.
+// readText reads the contents of the entry's file. It returns an error if the contents do not begin with the name of
+// the file.
 func (s *entry) readText(fd, size int) error {
 	text := make([]byte, size)
 	first := text[:min(size, 4096)]

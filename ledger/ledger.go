@@ -88,7 +88,8 @@ type claimSum struct {
 	holders           map[int]userCPUs // use of each user, by uid
 }
 
-// A gangKey identifies a gang (a job that takes turns with others on CPUs) and the party that its claims name.
+// A gangKey identifies a gang (a job that takes turns with others on CPUs) and its party, the slices of time that
+// belong to it. Both come from the gang's claims.
 type gangKey struct {
 	job.Key
 	party int

@@ -44,8 +44,8 @@ const (
 // A HeldName is a name that this process has published. It lasts until Remove is called or this process dies.
 type HeldName struct{ file *ownFile }
 
-// PublishName publishes a name. If private is true, other users can neither find nor read the name. PublishName
-// returns ErrNameTaken if a running process of the current user has already published the name. It returns
+// PublishName publishes a name (MPI_Publish_name). If private is true, other users can neither find nor read the name.
+// PublishName returns ErrNameTaken if a running process of the current user has already published the name. It returns
 // ErrNameTooLong or *UnusableError if the name cannot be published.
 func (d *Dir) PublishName(ctx context.Context, n Name, private bool) (*HeldName, error) {
 	if err := cmp.Or(checkName(n), checkOwner(n.UID)); err != nil {

@@ -26,7 +26,7 @@ func (d *Dir) Tickets() ([]Ticket, error) {
 	return tickets, cmp.Or(err, l.readError)
 }
 
-// CountWaiting returns the number of tickets in the queue, as seen by a request that has no ticket, and the first
+// CountWaiting returns the first ticket in the queue, and the number of tickets that come before a request without a
 // ticket. It leaves out tickets that the current user has recently overtaken (rule TRUST-18).
 func (d *Dir) CountWaiting() (n int, head Ticket, err error) {
 	all, err := d.newReader(nil).readTickets()
@@ -140,13 +140,13 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 	return s, s.writeAndPublish(name, text)
 }
 
-// ticketsBefore returns the tickets with lower numbers. New tickets get higher numbers, so this list can only
-// become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to jump
+// ticketsBefore returns the tickets with lower numbers than number. New tickets get higher numbers, so this list can
+// only become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to jump
 // the queue.
 //
-// If several processes have taken the same number at the same moment, only the first ticket by name may remain. alone
-// is true if that is the ticket of this process and the other tickets have been withdrawn. Tickets with the same number
-// that are not withdrawn in time are included in earlier.
+// If several processes have taken the same number at the same moment, only the ticket whose file name sorts first may
+// remain. mine is the path of this process's ticket. alone is true if this ticket may remain and the other tickets have
+// been withdrawn. Tickets with the same number that are not withdrawn in time are included in earlier.
 func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {

@@ -91,8 +91,8 @@ func (d userDB) userOf(uid int) int {
 	return noUser
 }
 
-// accountName returns the name of a user in /etc/passwd, or "" if that file does not contain the user. User names
-// in other users' files are not used, because they could be false.
+// accountName returns the name of a user in /etc/passwd, or "" if that file does not contain the user. Names in the
+// ledger entries of other users are not used, because they could be false.
 func (d *Dir) accountName(uid int) string { return d.users().names[uid] }
 
 // userName returns the name of a user, or "uid N" if the user has no name.

@@ -43,7 +43,7 @@ func objectWords() (words []string) {
 	return words
 }
 
-// String returns the name of a level in messages.
+// String returns the name by which messages call a level.
 func (l Level) String() string {
 	for _, known := range slices.Backward(levelWords[:len(levelWords)-1]) {
 		if known.Level == l && known.word != "l1cache" && known.word != "machine" {
