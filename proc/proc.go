@@ -30,8 +30,8 @@ func BecomeSubreaper() error {
 	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// A Process is one of the processes that Descendants returns. Zombie is true if only the exit status of the
-// process is left, or if its first thread has ended and other threads still run.
+// A Process describes a process that Descendants returns. Zombie is true if only the exit status of the process is
+// left, or if its first thread has ended and other threads still run.
 type Process struct {
 	PID    int
 	Zombie bool
@@ -105,8 +105,8 @@ func reapUntil(deadline time.Time) bool {
 	}
 }
 
-// IsExiting reports whether a process is exiting or gone. Signals no longer change how such a process ends. An
-// exiting process may have closed its files before it can be reaped.
+// IsExiting reports whether a process is exiting or gone. Signals no longer change how such a process ends. Its files
+// may already be closed although it cannot be reaped yet.
 func IsExiting(pid int) bool {
 	const pfExiting, pfDumpcore, pfSignaled = 0x4, 0x200, 0x400 // linux/sched.h
 	fields := readStatFields(pid)

@@ -46,7 +46,7 @@ func openReason(err error) string {
 	return err.Error()
 }
 
-// dropComments returns the words of a line without comments and without words that select a network (ifhn=NAME).
+// dropComments removes comments, and words that select a network (ifhn=NAME), from the words of a line.
 func dropComments(all []string) []string {
 	var kept []string
 	for _, w := range all {

@@ -28,9 +28,9 @@ type nodeList struct {
 	entries  []int
 }
 
-// readNodeList reads the list of nodes from --nodes. Without --nodes, it uses the first of the four variables for lists
-// of nodes that is set (placement.md 1.3, 2). If none of them is set, the list contains all nodes. With -host or
-// -hostfile, no list is read.
+// readNodeList reads the list of nodes from --nodes. Without --nodes, it uses the first variable that is set:
+// PSI_NODES, PSI_HOSTS, PSI_HOSTFILE or PSI_PEFILE (placement.md 1.3, 2). If none of them is set, the list contains all
+// nodes. With -host or -hostfile, no list is read.
 func (c *Settings) readNodeList(in Input) error {
 	if c.Nodes = in.Nodes; in.HostsNamed {
 		return nil

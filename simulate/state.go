@@ -43,7 +43,7 @@ type State struct {
 	GPUs            int // as in job.RankNeeds
 }
 
-// NodeDefs returns the configured nodes.
+// NodeDefs returns the definitions of the state's nodes, without their current state.
 func (s *State) NodeDefs() []job.NodeDef {
 	defs := make([]job.NodeDef, len(s.Nodes))
 	for i := range s.Nodes {

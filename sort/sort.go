@@ -48,7 +48,8 @@ type keyValue struct {
 	load  int64  // compared then: a whole number; 0 for all keys but PROC
 }
 
-// unknownValue is the value of a node that could not be measured. Such nodes come last (placement.md 4.3).
+// unknownValue is the value of a sort key for a node on which it could not be measured. Such nodes come last
+// (placement.md 4.3).
 const unknownValue = math.MaxInt64
 
 // sortKeys lists all sort keys, in the order in which messages list them.

@@ -43,7 +43,7 @@ func FindFileProblems(ctx context.Context, localUser User) (problems []FileProbl
 	return problems
 }
 
-// checkReadable reads the start of a file and returns the error. It returns nil if the file does not exist.
+// checkReadable reads the start of a file and returns any error. If the file does not exist, it returns nil.
 func checkReadable(path string) error {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

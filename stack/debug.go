@@ -162,7 +162,7 @@ func (b *byteReader) skipForm(form uint64, offsetSize int) {
 	}
 }
 
-// isCompressed reports whether a section header has SHF_COMPRESSED.
+// isCompressed reports whether a section header has the flag SHF_COMPRESSED.
 func isCompressed(header []byte) bool {
 	return binary.LittleEndian.Uint64(header[8:])&uint64(elf.SHF_COMPRESSED) != 0
 }

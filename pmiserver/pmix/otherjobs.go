@@ -327,8 +327,8 @@ func (s *Server) notePort(d bfrops.Datum, namespace string) {
 	s.ports[port] = job
 }
 
-// ownerOf returns the other job that opened the port with which a name begins, or "". Open MPI uses names of the
-// form PORT:accept (observed).
+// ownerOf returns the other job that opened the port with which a name begins, or "". Observed with Open MPI: names
+// have the form PORT:accept.
 func (s *Server) ownerOf(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -427,8 +427,8 @@ func (s *Server) receiveFromJob(ctx context.Context, name string) (text []byte, 
 	return text, nil
 }
 
-// decodeJob decodes and checks data that another job has sent. The data must describe all groups of that job
-// in the set, and no others.
+// decodeJob decodes and checks data that another job has sent. The data must describe exactly the groups with the given
+// namespaces.
 func decodeJob(text []byte, namespaces []string) (groups []groupRecord, err error) {
 	if json.Unmarshal(text, &groups) != nil || len(groups) != len(namespaces) {
 		return nil, errOtherJob

@@ -43,8 +43,8 @@ func (s *readSequence) nextCount(g *group, at, size int) (count int) {
 	return next
 }
 
-// A readAhead says how many further ranks are added to the reply to a Get. No rank is added after the first one whose
-// data does not contain key.
+// A readAhead says how many further ranks are added to the reply to a Get. The list of these ranks ends before the
+// first one whose data does not contain key.
 type readAhead struct {
 	count int
 	key   string
@@ -61,8 +61,8 @@ func (c *client) readAheadFor(g *group, rank int, key string) readAhead {
 	return readAhead{c.remoteReads.nextCount(g, rank-i, g.Size-len(g.Ranks)), key}
 }
 
-// appendReadAhead appends to a reply the data of the ranks that follow the given rank, as ahead demands. It stops
-// before a rank whose data this node does not have, and before the reply exceeds maxReadAheadBytes.
+// appendReadAhead appends to a reply the data of up to ahead.count ranks that follow the given rank. It stops before a
+// rank whose data this node does not have, and before the reply exceeds maxReadAheadBytes.
 func (c *client) appendReadAhead(reply []byte, g *group, rank int, ahead readAhead) []byte {
 	for next := range g.nextRanks(rank, ahead.count) {
 		if g == c.group && next == c.rank.number {

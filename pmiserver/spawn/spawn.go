@@ -12,9 +12,9 @@ import (
 	"remshell/pmiserver/transcript"
 )
 
-// A Spawner starts processes for ranks, as a new group of the job. Spawn returns the name of the group when
-// all processes have started. It is called on a separate goroutine. It returns early when ctx ends, which
-// happens when the rank that made the request has ended.
+// A Spawner starts processes for ranks, as a new group of the job. Spawn returns the name of the group when all processes
+// have started, so each call runs in a goroutine of its own. Spawn returns early when ctx ends, for example because the
+// rank that made the request has ended.
 //
 // codes has one entry for each process, in rank order; 0 means that the process started. If codes is nil, all have
 // started. An error means that no process was started. MPI_Comm_spawn then returns MPI_ERR_SPAWN, and the

@@ -60,8 +60,8 @@ func (s *Images) Mappings(pid int) (all []stack.Mapping, err error) {
 	return all, err
 }
 
-// SharedMappings returns the mappings that a process shares with others and may write to, without images. It
-// returns the first limit of them.
+// SharedMappings returns the mappings that a process shares with others and may write to, at most limit of them. They
+// contain no images.
 func SharedMappings(pid, limit int) (all []stack.Mapping) {
 	readMaps(pid, func(m stack.Mapping, permissions string, _ uint64) (more bool) {
 		if isSharedAndWritable(permissions) {
