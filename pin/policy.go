@@ -99,7 +99,7 @@ func (Memory) Choices() []string {
 	return []string{"none", "local", "firsttouch", "interleave", "bind:LIST"}
 }
 
-// UnmarshalText parses the value of -membind. Hydra's word firsttouch is accepted too, as a synonym of local.
+// UnmarshalText parses the value of -membind. It accepts Hydra's word firsttouch as a synonym of local.
 func (m *Memory) UnmarshalText(text []byte) error {
 	value := string(text)
 	*m = Memory{Text: value}

@@ -302,9 +302,9 @@ func (p *Pool) CapacityByLimit(rounds int) int {
 	return left
 }
 
-// TakeSlots takes slots for the next rank from the pool. By default, objects are used in turn. With ppr:N,
-// each object gets N ranks before the next object is used, and this is repeated for the given number of
-// rounds. TakeSlots returns false if no object has enough free slots.
+// TakeSlots takes slots for the next rank from the pool. By default, objects are used in turn. With ppr:N, each object
+// gets N ranks before the next object is used, and this is repeated for the given number of rounds. TakeSlots returns
+// false if no object has enough free slots, or ppr:N allows no more ranks.
 func (p *Pool) TakeSlots(width, rounds int) (RankSlots, bool) {
 	if p.mayCrossNUMA() {
 		return p.takeLowest(width)

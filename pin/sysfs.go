@@ -162,8 +162,8 @@ func (t sysfsTree) groupByCache(folder func(cpu int) string) groupNumbers {
 	return caches
 }
 
-// cpusOfCache returns the CPUs that share a cache with cpu. folder is the sysfs folder that describes the
-// cache. It returns nil if the cache is unknown or does not exist.
+// cpusOfCache returns the CPUs that share a cache with cpu. folder is the sysfs folder that describes the cache.
+// cpusOfCache returns nil if the cache is unknown or does not exist.
 func (t sysfsTree) cpusOfCache(cpu int, folder string) []int {
 	if folder == "" {
 		return nil
@@ -190,9 +190,9 @@ func (t sysfsTree) cacheFolders(cpu int) (folders [4]string) {
 }
 
 // coreKinds returns the kind of core of each CPU of a hybrid processor. It returns nil if all cores are of one kind. On
-// Intel processors, the kernel has a performance counter for each kind, and lists the CPUs of that kind beside it. On
-// other processors, a core is an efficiency core if its capacity is less than three quarters of the highest. Smaller
-// differences are ignored, since cores of servers differ by a few percent.
+// Intel processors, the kernel has a folder of performance counters for each kind, which also lists the CPUs of this
+// kind. On other processors, a core is an efficiency core if its capacity is less than three quarters of the highest.
+// Smaller differences are ignored, since cores of servers differ by a few percent.
 func (t sysfsTree) coreKinds(cores []Core) map[int]CoreKind {
 	kinds := make(map[int]CoreKind)
 	mark := func(kind CoreKind, cpus []int) {

@@ -58,7 +58,7 @@ func ThreadUnits(cores []Unit, k int) []Unit {
 	return threads
 }
 
-// CPUNumberLimit returns the highest CPU number of the node plus 1. It includes CPUs that are not usable.
+// CPUNumberLimit returns the highest CPU number of the node plus 1. CPUs that are not usable count, too.
 func (t Topology) CPUNumberLimit() int {
 	n := 0
 	for i := range t.Cores {
@@ -102,8 +102,8 @@ func (t Topology) HasUnit(number int, threads bool) bool {
 	})
 }
 
-// OrderByMap returns the units in slot order (placement.md 7.2). The units whose numbers are in cpuMap come first,
-// in the order of cpuMap and without duplicates. The other units follow. Numbers in cpuMap that are not units are
+// OrderByMap returns the units in slot order (placement.md 7.2). The units whose numbers are in cpuMap come first, in
+// the order of cpuMap and without duplicates. The other units follow. Numbers in cpuMap that belong to no unit are
 // ignored.
 func OrderByMap(units []Unit, cpuMap []int) []Unit {
 	if len(cpuMap) == 0 {

@@ -35,14 +35,14 @@ func (t *SpliceBuffer) Size() int { return t.size }
 // Grow enlarges the buffer to size bytes, if the kernel allows this.
 func (t *SpliceBuffer) Grow(size int) { t.size = GrowPipe(t.in, size) }
 
-// Close closes the buffer. Bytes in the buffer are lost, and a call of SpliceTo in progress fails.
+// Close closes the buffer. Bytes in the buffer are lost, and a SpliceTo call that is in progress fails.
 func (t *SpliceBuffer) Close() {
 	t.in.Close()
 	t.out.Close()
 }
 
-// SpliceFrom waits until src has data, and moves as many bytes as fit into the buffer, which must be empty. It
-// returns 0 at the end of the pipe src.
+// SpliceFrom waits until src has data, and moves as many bytes as fit into the buffer, which must be empty. It returns
+// 0 if the pipe src is empty and all its writers have closed it.
 func (t *SpliceBuffer) SpliceFrom(src *os.File) (n int, err error) {
 	err = withFDs(src, t.in, func(from, in int) error {
 		for {

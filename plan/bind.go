@@ -11,7 +11,8 @@ import (
 )
 
 // bindRanks assigns slots, CPUs and NUMA nodes to every rank (placement.md 7). It returns a note for each node on which
-// the user's CPU map cannot be applied, or on which ranks are not bound because another job has claimed granted CPUs.
+// the user's CPU map cannot be applied. It also returns one for each node on which ranks are not bound, because another
+// job has claimed CPUs that the batch system granted to this job.
 func (s *placement) bindRanks(plans []job.NodePlan) (notes []job.Note, failed *Error) {
 	for k := range plans {
 		note, failed := s.bindNode(s.assigned[plans[k].Ranks[0].Rank].candidate, plans[k].Ranks)
@@ -240,8 +241,8 @@ type portionKey struct{ slot, slots, cpu, cpus int }
 // nodes differ so much that storing each value only once does not save memory.
 const maxPortionsPerKey = 8
 
-// intern returns the stored RankResources that are equal to p. If none are equal, it returns a copy of p, and stores it
-// if there is room.
+// intern returns the stored RankResources that are equal to p. If none are equal, it returns a copy of p. It stores
+// this copy, unless maxPortionsPerKey are already stored under the same key.
 func (known portionSet) intern(p job.RankResources) *job.RankResources {
 	key := portionKey{firstOrNone(p.Slots), len(p.Slots), firstOrNone(p.ClaimedCPUs), len(p.ClaimedCPUs)}
 	for _, other := range known[key] {

@@ -27,7 +27,7 @@ type candidate struct {
 }
 
 // joinNames builds the candidates from the request and the results of the probes. If one machine has two names in the
-// request, the two become one candidate, and joinNames returns a note (rule HOST-8).
+// request, there is one candidate for both names, and joinNames returns a note (rule HOST-8).
 func joinNames(req job.Request, snap job.Snapshot) (p problem, notes []job.Note) {
 	seen := make(map[string]int, len(snap.Nodes)) // index into snap.Nodes by name
 	for i, n := range snap.Nodes {

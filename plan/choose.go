@@ -29,7 +29,7 @@ type placementGroup struct {
 	inFillOrder bool // entries are already sorted in the order in which nodes are filled
 }
 
-// A nodeChooser chooses the nodes for one problem.
+// A nodeChooser chooses nodes for the job of one problem.
 type nodeChooser struct {
 	problem
 	usable  [][]bool
@@ -38,7 +38,7 @@ type nodeChooser struct {
 	sets    *nodeset.Chooser
 }
 
-// chooseNodes chooses nodes that can run the job and places the job's ranks on them.
+// chooseNodes chooses nodes that can run the job, places the job's ranks on them, and stores the result in found.
 func (p problem) chooseNodes(found *solution) *Error {
 	c := &nodeChooser{problem: p, usable: found.usable}
 	c.entries = slices.DeleteFunc(slices.Clone(p.entries), func(entry int) bool {
@@ -197,8 +197,8 @@ func (c *nodeChooser) newGroup(set string, members []int, ranks int) placementGr
 	return placementGroup{nodeSet: set, entries: slices.DeleteFunc(slices.Clone(c.entries), func(entry int) bool { return !in[entry] }), ranks: ranks}
 }
 
-// balanceBySpeed returns the nodes in members that differ least in speed and can run the ranks together. Without
-// --balance it returns all members.
+// balanceBySpeed returns a part of members: the nodes that differ least in speed, but can run the ranks together.
+// Without --balance it returns all members.
 func (c *nodeChooser) balanceBySpeed(members []int, ranks int) []int {
 	if !c.req.Balance || isContiguous(c.req) {
 		return members

@@ -89,8 +89,8 @@ func rankCounts(req job.Request, l placementGroup) []int {
 }
 
 // lineCapacities returns how many ranks each of the given nodes can run. For nodes outside the placement group, this is
-// 0. If the job has several apps, each number is the largest for any one app. Whether all apps fit together is not
-// checked.
+// 0. If the job has several apps, the number for a node is the largest number of ranks of a single app. Whether all
+// apps fit together is not checked.
 func (c *nodeChooser) lineCapacities(nodes []int, l placementGroup) []int {
 	s := newPlacement(c.req, c.candidates, c.candidateOf, l.entries)
 	byCandidate := make([]int, len(c.candidates))
@@ -133,8 +133,8 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 // maxBlockingJobs is the maximum number of jobs that an error about blocked nodes names.
 const maxBlockingJobs = 8
 
-// blockingJobs returns a phrase that names the jobs that occupy the most nodes of a line, and says whether each job can
-// be moved (survive.md SV-18). movable is the first job that can be moved, or "".
+// blockingJobs returns a phrase that names jobs that use nodes of the line, and says for each whether it can be moved
+// (survive.md SV-18). movable is the first job that can be moved, or "".
 func (c *nodeChooser) blockingJobs(nodes []int) (jobs string, movable job.ID) {
 	type holder struct {
 		id      job.ID

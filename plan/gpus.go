@@ -55,7 +55,7 @@ func gpusPerRank(app job.App) int { return max(0, app.GPUs) }
 // gpuOption returns the option that requests n GPUs for each rank, as messages show it.
 func gpuOption(n int) string { return fmt.Sprint("-gpus-per-proc ", n) }
 
-// gpuCapacity returns the number of ranks of an app for which the app's candidates have enough free GPUs.
+// gpuCapacity returns for how many ranks of an app the app's candidates have enough free GPUs.
 func (s *placement) gpuCapacity(a *eligibleNodes) int {
 	capacity := 0
 	for _, i := range a.candidates {
@@ -126,8 +126,8 @@ func (s *placement) listedCandidates() []int {
 	return distinctCandidates(candidates, len(s.candidates))
 }
 
-// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. If too few such CPUs are
-// left, or the rank has no GPUs, the rank also gets other slots, those with the lowest numbers first.
+// bindNearGPUs assigns GPUs to the ranks of a node, and binds each rank to CPUs near its GPUs. Ranks without GPUs, and
+// ranks for which too few such CPUs are left, get other free slots, those with the lowest numbers first.
 func (s *placement) bindNearGPUs(n *candidate, ranks []job.RankPlan, slots []pin.Unit, widths []int) {
 	left, gpus := pin.FreeSlots(slots, n.busy), slices.Clone(n.gpus)
 	near := func(numa int) (mine []int) {

@@ -47,7 +47,7 @@ func bindingSource(n *candidate, l pin.Layout) string {
 }
 
 // followsLayout reports whether ranks are placed by a layout (mapping, ranking, binding). It returns true if the layout
-// of the job or of a host entry needs a Pool, or if ranks must stay inside a NUMA node.
+// of the job or of a host entry needs a pin.Pool, or if ranks must stay inside a NUMA node.
 func (s *placement) followsLayout() bool {
 	return s.req.Layout.NeedsPool() || confinesToNUMA(s.req) ||
 		slices.ContainsFunc(s.entries, func(i int) bool { return layoutFor(&s.candidates[i], s.req.Layout).NeedsPool() })

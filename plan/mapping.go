@@ -48,8 +48,8 @@ func renumber(node []int) []int {
 	return labels
 }
 
-// blocks returns the blocks of a process mapping. labels contains the node of each rank. It first forms runs of equal
-// labels. Then it combines runs of the same length on successive nodes.
+// blocks returns the blocks of a process mapping. labels contains the node of each rank. blocks first forms runs of
+// equal labels. Then it combines runs of the same length on successive nodes.
 func blocks(labels []int) []mappingBlock {
 	var bs []mappingBlock
 	for r := 0; r < len(labels); {

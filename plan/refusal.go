@@ -39,8 +39,8 @@ func chooseRefusal(req job.Request, snap job.Snapshot, failed *Error, isImpossib
 	return failed
 }
 
-// refuseClaimedHost returns failed. If there is only one host and other jobs have claimed all its CPUs, it first makes
-// the text name the user of these jobs, and the hint say how to free the CPUs (rule TRUST-16).
+// refuseClaimedHost returns failed. If there is only one host and other jobs have claimed all its CPUs, it first
+// changes failed: the text then names the user of these jobs, and the hint says how to free the CPUs (rule TRUST-16).
 func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	if failed == nil || failed.Code != CodeNoNodes || p.refuseTooFewNodes() != nil || len(p.candidates) != 1 || p.candidates[0].TopUser == "" ||
 		len(rejected) != 1 || rejected[0].Code != "cpus-full" {

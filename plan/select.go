@@ -79,8 +79,8 @@ var staticChecks = []nodeCheck{
 	regionCheck,
 }
 
-// probeChecks are the checks that need a probe of the node or the claims of running jobs. They have the
-// order of placement.md 3.
+// probeChecks are the checks that need a probe of the node or the claims of running jobs. They are in the order of
+// placement.md 3.
 var probeChecks = []nodeCheck{
 	{"unreachable", func(s *candidate, w *requirement) string { return s.Down }},
 	{"architecture", func(s *candidate, w *requirement) string {

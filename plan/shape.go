@@ -24,7 +24,7 @@ type shapePlacement struct {
 	unplaced int   // ranks that no node can take
 }
 
-// placeInShape chooses nodes for n ranks, with the number of ranks on each node given by shape. order lists the
+// placeInShape chooses nodes for n ranks. shape is the number of ranks on each node but the last. order lists the
 // candidates in the order in which they are used. capacity is the capacity of each candidate.
 func placeInShape(order []int, capacity []int, n, shape int) (f shapePlacement) {
 	passed := slices.Clone(order)

@@ -52,8 +52,8 @@ func (p problem) solve() (solution, *Error) {
 // excludedCodes are the rejection codes of nodes that the user has excluded with --exclude or --nodetype.
 var excludedCodes = []string{"out", "hardware"}
 
-// refuseUnusedHost returns an error if a job without -n cannot use one of the hosts that the user named
-// (rule PLACE-1). Otherwise the job would silently run on the other hosts.
+// refuseUnusedHost returns an error if a job without -n cannot use all hosts that the user named (rule PLACE-1).
+// Otherwise the job would silently run on some of them.
 func (p problem) refuseUnusedHost(rejected []job.Note) *Error {
 	if !p.req.AllHosts || p.req.SkipUnreachable || len(p.req.Apps) > 1 || p.req.Apps[0].N > 0 || p.req.Apps[0].Soft != nil || p.req.FixedPlacements != nil {
 		return nil
@@ -96,8 +96,8 @@ func (p problem) hasSolution() bool {
 	return failed == nil
 }
 
-// withIdleNodes returns the problem as it would be if every node of the list were idle and mpiexec could connect to
-// every node (placement.md 6.2). It drops the sort key, which does not affect whether the job fits.
+// withIdleNodes returns the problem as it would be if every node were idle and mpiexec could connect to it
+// (placement.md 6.2). It drops the sort key, which does not affect whether the job fits.
 func (p problem) withIdleNodes() problem {
 	p.sortMode, p.waited = sort.None, nodeset.MaxTime
 	p.candidates = slices.Clone(p.candidates)

@@ -117,7 +117,7 @@ var numaCheck = nodeCheck{"numa-fit", func(s *candidate, w *requirement) string 
 	return fmt.Sprintf("no NUMA node that %s allows has %s", w.numa.Option(), text.Count(w.threads, "free CPU"))
 }}
 
-// numaCapacity returns how many ranks with the given number of slots fit into the NUMA nodes of a candidate.
+// numaCapacity returns how many ranks fit into the NUMA nodes of a candidate, if each rank needs width slots.
 func (s *candidate) numaCapacity(c pin.Confinement, width int) int {
 	slots := s.slotsInMapOrder(s.CPUMap)
 	pool := pin.NewNUMAPool(s.Topology, slots, pin.FreeSlots(slots, s.busy))
@@ -143,7 +143,7 @@ var memoryCheck = nodeCheck{"memory", func(s *candidate, w *requirement) string 
 }}
 
 // newPool returns a pool of the free slots of a candidate, in the order of the layout. If ranks must stay inside NUMA
-// nodes, the slots are sorted by NUMA node.
+// nodes, the slots are grouped by NUMA node.
 func (l *layoutState) newPool(n *candidate, slots []pin.Unit, layout pin.Layout, busy pin.BusyUnits, width int) *pin.Pool {
 	free := pin.FreeSlots(slots, busy)
 	if l.confinedToNUMA {

@@ -2,7 +2,7 @@
 Package line finds contiguous nodes for a job (which-hosts.md 11).
 
 	capacity  4 4 . 4 4 4 . 2 4    the line: nodes by ascending ID; . means none
-	run       ---   -----   ---    adjacent nodes with capacity, as long as possible
+	run       ---   -----   ---    adjacent nodes with capacity, as many as possible
 	window          ---            the shortest part of a run that can run the job
 
 The package uses only positions and capacities. All functions are pure, and read the line once.
@@ -26,9 +26,9 @@ type Requirement struct {
 	Ranks int // 0 means as many as fit in a run
 	Shape int // ranks on each node but the last; 0 means as many as fit
 
-	// HoldsJob reports whether the nodes from..end-1 can run the whole job, if their capacity alone does
-	// not decide. It must be true for a longer stretch if it is true for a shorter one. If it is nil,
-	// capacity decides.
+	// HoldsJob reports whether the nodes start to end-1 can run the whole job, in addition to having enough
+	// capacity. If it returns true for some nodes, it must also return true for more nodes that include them.
+	// If it is nil, only the capacity decides.
 	HoldsJob func(start, end int) bool
 }
 

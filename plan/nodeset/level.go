@@ -36,8 +36,8 @@ const (
 // Keys lists the keys of all modifiers, in the order in which they are checked.
 var Keys = []string{KeyOptional, KeyTolerance, KeyPriority, KeyPlus, KeyDelay}
 
-// WithDefaults returns l with its missing values taken from weaker. Both levels must belong to the same source: for
-// example, two of the flags or two of the environment variables.
+// WithDefaults returns l with its missing values taken from weaker. Both levels must belong to the same source, for
+// example the flags.
 func (l Level) WithDefaults(weaker Level) Level {
 	l.Source, l.Spec, l.Parts = cmp.Or(l.Source, weaker.Source), cmp.Or(l.Spec, weaker.Spec), cmp.Or(l.Parts, weaker.Parts)
 	if l.ModifierSource == nil {

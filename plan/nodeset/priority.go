@@ -28,7 +28,7 @@ func (r *setRating) compare(other *setRating) int {
 //	MINLOSS       lost speed, -(slowest speed of a node used), capacity, index
 //	AFFINITY      1 if nodes to avoid are needed, -(ranks on preferred nodes), index
 //
-// The lost speed is the total of a speedLoss.
+// The lost speed is speedLoss.total.
 func (c *Chooser) rate(set int) setRating {
 	r := setRating{set: set}
 	capacity := int64(c.Sets[set].Capacity)

@@ -115,8 +115,8 @@ func (c *Client) requestNumber(request, answer, key string) (int, error) {
 // RankAndSize is the number of a rank and the size of its group.
 type RankAndSize struct{ Rank, Size int }
 
-// Acknowledge sends initack with the client's PMI_ID. A client that has connected through PMI_PORT must call it before
-// Init.
+// Acknowledge sends initack with the client's PMI_ID, and returns the rank and group size from the reply. A client that
+// has connected through PMI_PORT must call it before Init.
 func (c *Client) Acknowledge(id int) (p RankAndSize, err error) {
 	if _, err := c.roundTripChecked("cmd=initack pmiid="+strconv.Itoa(id), "initack"); err != nil {
 		return p, err

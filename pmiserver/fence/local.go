@@ -70,8 +70,8 @@ type memberState struct {
 // already. The last rank of the node starts the exchange. If there are other nodes, the exchange runs in a goroutine
 // that pending.Go starts. The caller cancels ctx when this rank has ended. That ends the exchange.
 //
-// release is called to release the rank. Its argument givenUp reports that the fence was given up. If that
-// happened before Enter, Enter calls release(true) at once.
+// release is called to release the rank. Its argument givenUp says whether the fence was given up. If the fence was
+// given up before Enter, Enter calls release(true) at once.
 func (l *Local) Enter(ctx context.Context, pending *sync.WaitGroup, rank int, blob []byte, release func(givenUp bool)) {
 	l.mu.Lock()
 	e := l.member(rank)

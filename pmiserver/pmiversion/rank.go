@@ -1,5 +1,5 @@
 /*
-Package pmiversion holds the parts that the PMI versions share: the rank of a conversation, the services of its
+Package pmiversion holds the parts that the PMI versions share: the state of a rank, the services of the rank's
 session, and the fields of a request.
 
 	stream of bytes --- session --- line ---> pmi1 --.

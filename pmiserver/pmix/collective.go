@@ -74,7 +74,7 @@ type fenceCall struct {
 // maxFenceCalls is the maximum number of calls of one rank that wait in the same collective.
 const maxFenceCalls = 1 << 10
 
-// groupSize returns the name and size of the group with the given namespace. The function is an argument of newProcSet.
+// groupSize returns the name and size of the group with the given namespace. newProcSet calls it to look up groups.
 func (s *Server) groupSize(namespace string) (group string, size int, known bool) {
 	g := s.findGroup(namespace)
 	if g == nil || g.otherJob {

@@ -17,8 +17,8 @@ type FetchRequest struct {
 }
 
 // A Fetcher sends a FetchRequest to the node of the rank through mpiexec. It calls answer once, from any goroutine and
-// perhaps before Fetch returns. If the server is closed first, it never calls answer. The status is Success if there is
-// data. Otherwise it is NotFound or NoMemory, or Failed if the job is ending.
+// perhaps before Fetch returns. If the server is closed first, it never calls answer. answer gets the status Success if
+// there is data. Otherwise it gets NotFound or NoMemory, or Failed if the job is ending.
 type Fetcher interface {
 	Fetch(w FetchRequest, answer func(data []byte, s message.Status))
 }
