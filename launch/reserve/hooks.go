@@ -94,7 +94,7 @@ type postedFunc struct {
 	do func()
 }
 
-// Post makes Wait call do. Any goroutine may call Post. If the Preparation ends first, do is not called.
+// Post makes Wait call the function do. Any goroutine may call Post. If the Preparation ends first, do is not called.
 func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(postedFunc{p, do}) }
 
 // Wait handles the events in the inbox until done returns true. It returns an error if Fail was called, if the time
@@ -137,8 +137,8 @@ func (p *Preparation) Fail(n *node.Node, err error) {
 	p.failed = append(p.failed, job.Failure{Node: n.Name(), Origin: n.Def.Origin, Err: err})
 }
 
-// RestartLimit restarts the time limit. A feature calls it when it has prepared one of the nodes. It does nothing
-// if the user has set --start-timeout.
+// RestartLimit restarts the time limit. A feature calls RestartLimit whenever it has prepared one of the nodes. The
+// call has no effect if the user has set --start-timeout.
 func (p *Preparation) RestartLimit() {
 	if p.Request.TimeLimits.Start == 0 {
 		p.r.limit.BeginStep(StartTimeout(p.Request))

@@ -158,9 +158,9 @@ func MayHaveNextAttempt(req job.Request) bool {
 	return req.Restart.MaxRestarts != 0 && !req.EndPolicy.LeaveChildren
 }
 
-// ignoresOthers reports whether the job may claim CPUs that another job has claimed since the survey. Only a job that
-// runs on this machine alone may do so. In addition, its ranks must share CPUs anyway, or this must be its last try to
-// claim its nodes.
+// ignoresOthers reports whether the job may claim CPUs that another job has claimed since mpiexec asked the nodes which
+// CPUs are free. Only a job that runs on this machine alone may do so. In addition, its ranks must share CPUs anyway,
+// or this must be its last try to claim its nodes.
 func (r *reservation) ignoresOthers() bool {
 	return r.req.LocalOnly && !r.req.NoOversubscribe && !r.req.Wait && (r.plan.Overbooked || r.claimsConflicted)
 }

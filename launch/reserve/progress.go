@@ -72,7 +72,7 @@ func showProgress(env Env, line func() string) (stop func()) {
 	return func() { close(quit); <-over }
 }
 
-// text returns the progress line. elapsed is the time since the start began.
+// text returns the progress line. elapsed is the time since mpiexec began to connect to the hosts.
 func (p *startProgress) text(elapsed time.Duration) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

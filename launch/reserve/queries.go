@@ -126,8 +126,8 @@ type EvictResult struct {
 	Err       string // why nothing was done
 }
 
-// Evict ends, on all candidates, the processes that hold a job's claims and tickets (rule TRUST-19). An administrator
-// needs it if the job does not react to other commands.
+// Evict ends, on all candidates, the processes that hold a job's claims and tickets (rule TRUST-19). Administrators use
+// it for a job that does not react to other commands.
 func Evict(ctx context.Context, req job.Request, env Env, ref job.JobRef) ([]EvictResult, error) {
 	var results []EvictResult
 	unread, err := callJobNodes(ctx, req, env, ref, true, evictTimeout,

@@ -151,8 +151,8 @@ func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*
 	return r.newResult(startBy), err
 }
 
-// newResult returns the Reservation for the caller. It discards data that only planning needed, because a
-// Reservation exists as long as the job.
+// newResult returns the Reservation for the caller. It discards data that only planning needed, because the caller
+// keeps the Reservation until the job ends.
 func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	result := &Reservation{Plan: r.plan, Request: r.req, Rendezvous: r.rendezvous, UniverseSize: universeSize(r.req, r.baseline), Baseline: r.baseline, StartBy: startBy, Connections: r.results, r: r}
 	r.snap, r.snapHosts = job.Snapshot{}, nil
@@ -165,7 +165,7 @@ func (r *reservation) newResult(startBy node.Deadline) *Reservation {
 	return result
 }
 
-// Close closes all connections of the reservation. A helper that still runs ranks then ends them.
+// Close closes all connections of the reservation. If a helper is still running ranks, it then ends them.
 func (r *Reservation) Close() {
 	var closing sync.WaitGroup
 	for _, n := range r.r.hosts {
@@ -344,8 +344,8 @@ func (r *reservation) planAndClaim(ctx context.Context) (job.Plan, error) {
 	}
 }
 
-// planAndClaimOnce asks the nodes what is free, makes a plan, and claims the plan's nodes. Either all nodes
-// claim their part or none does.
+// planAndClaimOnce asks the nodes which CPUs and GPUs are free, makes a plan, and claims the plan's nodes. Either all
+// nodes claim their part or none does.
 func (r *reservation) planAndClaimOnce(ctx context.Context) (job.Plan, error) {
 	if err := r.runStep(trace.Survey, func() error { return r.surveyNodes(ctx) }); err != nil {
 		return job.Plan{}, err

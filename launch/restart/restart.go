@@ -140,10 +140,9 @@ func NextRequest(first job.Request, attempts []job.Attempt) job.Request {
 	return req
 }
 
-// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes that
-// had ranks and were not lost come first. They are followed by standby nodes, then by unused nodes in the order of
-// the sort key, and finally by nodes that were lost once. After a move, the new plan's nodes are the only
-// candidates.
+// nextCandidates returns the candidates for the next attempt in the order of preference (rule SV-4). Nodes that had
+// ranks and were not lost come first. They are followed by standby nodes, then by unused nodes in the order of --sort,
+// and finally by nodes that were lost once. After a move, the new plan's nodes are the only candidates.
 func nextCandidates(first job.Request, attempts []job.Attempt) []job.NodeDef {
 	last := attempts[len(attempts)-1]
 	failures := make(map[string]int)
