@@ -115,7 +115,7 @@ func (j *Job) AddConnections(results []job.ConnectResult) {
 	j.connections = append(j.connections, results...)
 }
 
-// close ends the connections to all nodes of the job. A helper that still runs ranks then ends them.
+// close ends the connections to all nodes of the job. If a helper is still running ranks, it then ends them.
 func (j *Job) close() {
 	var closing sync.WaitGroup
 	for _, n := range j.Nodes {

@@ -15,7 +15,7 @@ import (
 )
 
 /*
-A nodeSearch finds nodes while the job runs: for the ranks of a spawn, or for all ranks if the job is
+A nodeSearch finds nodes while the job is running: for the ranks of a spawn, or for all ranks if the job is
 moved. Planning, connecting and opening files may take long. So the search has a goroutine of its own:
 
 	goroutine of Run                     search
@@ -48,7 +48,8 @@ type Found struct {
 // Searching reports whether a search is in progress, so that no other may start.
 func (j *Job) Searching() bool { return j.search != nil }
 
-// StartSearch starts a search for the nodes of a group. It calls look on a new goroutine.
+// StartSearch starts a search for nodes for a group of ranks. It calls look, which does the search, on a new goroutine.
+// The trace shows the steps of the search in the given row.
 func (j *Job) StartSearch(group string, row trace.Row, look func(context.Context, reserve.Env) Found) {
 	s := &nodeSearch{group: group, inbox: node.NewInbox(), lostNodes: make(map[*node.Node]bool), done: make(chan struct{})}
 	ctx, stop := context.WithCancel(context.Background())

@@ -20,8 +20,8 @@ A host that was reached through a batch system may disappear without closing its
 // silenceCheckDue is an event that a timer sends. Its handler calls checkSilentNodes.
 type silenceCheckDue struct{}
 
-// batchStateRead is an event. It reports what the batch system says about the state of the batch job in which
-// mpiexec runs.
+// batchStateRead is an event. It contains the state of the batch job in which mpiexec is running, as the batch system
+// has reported it.
 type batchStateRead struct{ state batch.State }
 
 // watchSilentNodes starts a timer that calls checkSilentNodes regularly, if helpers of this job send Pings (signs of
@@ -49,8 +49,8 @@ func (j *Job) watchSilentNodes() (stop func()) {
 	}
 }
 
-// checkSilentNodes looks for nodes that have sent nothing for a long time. If there is one, it asks the batch
-// system whether the batch job still runs. It does so on another goroutine, because the query may take long.
+// checkSilentNodes looks for nodes that have sent nothing for a long time. If there is one, it asks the batch system
+// whether the batch job is still running. It does so on another goroutine, because the query may take long.
 func (j *Job) checkSilentNodes(now time.Time) {
 	heard := make(map[int]time.Time, len(j.Nodes))
 	for _, n := range j.Nodes {

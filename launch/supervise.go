@@ -103,8 +103,8 @@ func batchJobOf(rm *job.RM) supervise.BatchJob {
 	return supervise.BatchJob{System: rm.Name, Job: rm.Job, End: rm.End}
 }
 
-// cancelSignal returns the signal that cancelled ctx, or SIGTERM if ctx was cancelled in another way. This is
-// needed for a signal that arrives after the start has checked for signals and before the job handles them.
+// cancelSignal returns the signal that cancelled ctx, or SIGTERM if ctx was cancelled in another way. The signal may
+// have arrived after the start last checked for signals and before the job began to handle them.
 func cancelSignal(ctx context.Context) job.Signal {
 	var cancelled *reserve.SignalError
 	if errors.As(context.Cause(ctx), &cancelled) {
@@ -150,7 +150,7 @@ func (j *Job) reportDetails(state *supervise.State, req job.Request, result job.
 	}
 }
 
-// result returns the result of ResultSoFar with the exit code and the cause of the job's end added.
+// result returns what ResultSoFar returns, and also sets the exit code and the cause of the job's end.
 func (j *Job) result(state *supervise.State) job.Result {
 	r := j.ResultSoFar()
 	r.Code, r.Reason = state.ExitCode(), state.Cause.Reason()
@@ -160,8 +160,7 @@ func (j *Job) result(state *supervise.State) job.Result {
 	return r
 }
 
-// ResultSoFar returns the part of the result that is about ranks and nodes. It may be called while the job
-// runs.
+// ResultSoFar returns the part of the result that is about ranks and nodes. It may be called while the job is running.
 func (j *Job) ResultSoFar() job.Result {
 	where := j.RankNodes()
 	r := job.Result{Starts: j.record.allStarts(where), Connections: j.connections}

@@ -11,8 +11,8 @@ const (
 	// maxUnfinished is how many bytes of an unfinished line are held back at most (rule IO-8).
 	maxUnfinished = 64 << 10
 
-	// unfinishedDelay is how long an unfinished line is held back. It is short, so that prompts of programs
-	// appear (rule IO-8).
+	// unfinishedDelay is how long an unfinished line is held back. It is short, so that prompts of programs appear
+	// without a noticeable delay (rule IO-8).
 	unfinishedDelay = 50 * time.Millisecond
 )
 

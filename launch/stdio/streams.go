@@ -195,12 +195,12 @@ func (s *Streams) RankEnded(rank int) {
 	s.err.enqueueEnd(rank)
 }
 
-// SetStdinReaders sets the ranks that receive mpiexec's standard input. It must be called before any of them
-// runs.
+// SetStdinReaders sets the ranks that receive mpiexec's standard input. It must be called before any of them has
+// started.
 func (s *Streams) SetStdinReaders(readers []StdinReader) { s.feed.setReaders(readers) }
 
 // FeedStdin starts to read mpiexec's standard input. It must be called after the ranks have been started. If the input
-// fails before its end while a rank still reads, the function failed is called.
+// fails before its end while a rank is still reading it, failed is called on another goroutine.
 func (s *Streams) FeedStdin(failed func(error)) {
 	if s.feed.in != nil {
 		s.feed.ended = make(chan struct{})

@@ -60,8 +60,8 @@ func (s *State) logHint(node int) string {
 	return "the log of " + s.nodes[node].name + " may show why its processes were killed (journalctl)"
 }
 
-// addRecentlyKilled appends the ranks that were killed on the node shortly before it was lost, and removes them from
-// failedWith. Failed ranks of other nodes remain in failedWith, including the rank that was the cause.
+// addRecentlyKilled appends to ranks the ranks that were killed on the node shortly before it was lost, and removes
+// them from failedWith. Failed ranks of other nodes remain in failedWith, including the rank that was the cause.
 func (s *State) addRecentlyKilled(ranks []int, node int) []int {
 	s.failedWith = append([]*job.Exit{s.Exit(s.Cause.Rank)}, s.failedWith...)
 	s.failedWith = slices.DeleteFunc(s.failedWith, func(e *job.Exit) bool {
@@ -100,13 +100,14 @@ func (s *State) blameBatch(now time.Time) {
 	}
 }
 
-// suspectsBatch reports whether mpiexec runs in a batch job and the end of the batch job can explain the
-// cause of the job's end.
+// suspectsBatch reports whether mpiexec is running in a batch job and the end of the batch job can explain the cause of
+// the job's end.
 func (s *State) suspectsBatch() bool {
 	return s.policy.BatchJob != (BatchJob{}) && s.Cause != nil && s.mayBeBatch()
 }
 
-// mayBeBatch reports whether the current cause can be an effect of the end of the batch job in which mpiexec runs.
+// mayBeBatch reports whether the current cause can be an effect of the end of the batch job in which mpiexec is
+// running.
 func (s *State) mayBeBatch() bool {
 	rule := s.Cause.rule()
 	return rule.mayBeBatch != nil && rule.mayBeBatch(*s.Cause)

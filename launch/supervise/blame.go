@@ -21,8 +21,9 @@ func (s *State) handleFailure(e Failure, now time.Time) []Action {
 	return s.endWithCause(c, now)
 }
 
-// tolerateCause reports a failure while the other ranks continue. It does not report a lost PMI connection, because the
-// end of that rank is reported anyway. Of several barriers that can never complete, it reports only the first.
+// tolerateCause reports a failure to the user, and the other ranks continue. It does not report a lost PMI connection,
+// because the end of that rank is reported anyway. Of several barriers that can never complete, it reports only the
+// first.
 func (s *State) tolerateCause(c Cause) []Action {
 	if c.Kind == PMIDisconnected || c.Kind == PMIBarrierBroken && s.brokenReported {
 		return nil

@@ -10,10 +10,10 @@ import (
 	"remshell/text"
 )
 
-// A Kind is one of the kinds of causes below. Its value is the index of a row in causes.
+// A Kind is one of the kinds of causes below. Its value is the index of its row in the table causes.
 type Kind int
 
-// These are the kinds of causes. Each is described by a row of causes.
+// These are the kinds of causes. Each has a row in the table causes.
 const (
 	RankExited Kind = iota + 1
 	RankDied

@@ -112,8 +112,8 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how much longer the job may run if it must end Policy.Margin before the batch job ends. The result
-// is at least one second. It is 0 if the policy has no margin, or if the end of the batch job is unknown.
+// timeLeft returns how long it is until mpiexec must end the job, which is Policy.Margin before the batch job ends. The
+// result is at least one second. It is 0 if the policy has no margin, or if the end of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0
@@ -148,8 +148,8 @@ func (s *State) warnAt() time.Time {
 // is due.
 const warnRetry = 100 * time.Millisecond
 
-// warnRanks sends the ranks the signal that warns them of the coming end. If some ranks have not started, it tries
-// again after warnRetry.
+// warnRanks sends the ranks the signal that warns them of the job's end. If some ranks have not started, it tries again
+// after warnRetry.
 func (s *State) warnRanks(now time.Time) []Action {
 	if s.unstarted > 0 {
 		s.deadlines.warn = now.Add(warnRetry)

@@ -58,7 +58,7 @@ type (
 	// MoveReady reports that nodes for a move are claimed and that the checkpoint is written, if that was
 	// possible. The attempt must end now. Text is the first line of the report.
 	MoveReady struct{ Text string }
-	// Tick reports that the time from State.Next has come.
+	// Tick reports that the time that State.Next returned has come.
 	Tick struct{}
 )
 

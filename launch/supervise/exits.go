@@ -98,7 +98,8 @@ func (s *State) handleRankFailure(exit *job.Exit, now time.Time) []Action {
 	return append(actions, s.checkFinished(now)...)
 }
 
-// reportContinues returns the action which reports that a rank has ended and that the other ranks continue.
+// reportContinues returns the action which reports that the other ranks continue. ended is the text that says which
+// rank has ended and how.
 func (s *State) reportContinues(ended string) Action {
 	return ReportLine{fmt.Sprintf("%s; the job continues with %s", ended, text.Count(s.RanksLeft, "rank"))}
 }

@@ -28,7 +28,7 @@ func (s *suspicion) set(c Cause, due time.Time) {
 }
 
 // suspectNotFinalized records that a rank has exited with 0 without calling MPI_Finalize. It drops the suspicion about
-// the end of the rank's PMI connection, which the exit explains.
+// the end of the rank's PMI connection, because the exit explains that end.
 func (p *pending) suspectNotFinalized(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}

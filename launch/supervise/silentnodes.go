@@ -10,8 +10,8 @@ import (
 )
 
 // These times determine when a silent node is checked, and when it counts as lost (rule RM-40). When a node has
-// been silent for askBatchAfter, mpiexec asks the batch system for the state of the batch job. If the batch job
-// runs, mpiexec asks again when the node has been silent for maxSilence. If the batch job still runs then, the
+// been silent for askBatchAfter, mpiexec asks the batch system for the state of the batch job. If the batch job is
+// running, mpiexec asks again when the node has been silent for maxSilence. If the batch job is still running then, the
 // node counts as lost.
 const (
 	SilenceCheckEvery = 5 * time.Second // between two checks

@@ -65,7 +65,7 @@ func NewState(p job.Plan, policy Policy, now time.Time) State {
 	return s
 }
 
-// EndedFromOutside reports whether the job has ended for a reason other than a failure, such as a signal, the
+// EndedFromOutside reports whether the job was ended by something other than a failure: for example, by a signal, the
 // time limit or a closed stdout.
 func (s *State) EndedFromOutside() bool { return s.Cause != nil && s.Cause.rule().external }
 
