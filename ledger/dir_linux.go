@@ -74,7 +74,7 @@ func Open(dir, identity string) (*Dir, error) {
 }
 
 // Close closes the ledger directory. It must not be called while claims or queue places of this Dir exist, or while a
-// method of this Dir waits.
+// method of this Dir is waiting.
 func (d *Dir) Close() error { return unix.Close(d.dir) }
 
 // Path returns the ledger directory together with the prefix of this node's entries in that directory.
@@ -114,9 +114,9 @@ func makeDir(dir string) error {
 	return os.Chmod(dir, 0o777|fs.ModeSticky)
 }
 
-// checkDir returns an error for a directory in which another user could remove files of the user uid. The directory's
-// owner can always remove files. If the sticky bit is not set, every user with write permission can, too (rule
-// TRUST-20).
+// checkDir returns an error for a directory in which another user could remove files of the user with this uid. The
+// directory's owner can always remove files. If the sticky bit is not set, every user with write permission can, too
+// (rule TRUST-20).
 func checkDir(owner, uid int, mode uint32) error {
 	switch {
 	case owner != 0 && owner != uid:

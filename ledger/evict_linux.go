@@ -162,8 +162,9 @@ func (d *Dir) findHolders(s entry, end time.Time) (pids []int) {
 	return pids
 }
 
-// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's lock. It
-// returns false if the time end has come, because a user may have a thousand processes with a million descriptors each.
+// holdsLock reports whether a process belongs to the entry's owner and has a descriptor that holds the entry's lock. A
+// user may have a thousand processes with a million descriptors each, so holdsLock returns false when the time end has
+// come.
 func (d *Dir) holdsLock(pid int, s entry, end time.Time) bool {
 	var st unix.Stat_t
 	root := filepath.Join(d.procDir, strconv.Itoa(pid))
@@ -199,8 +200,8 @@ func inodeOfFD(fd string) inode {
 	return inode{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 }
 
-// holdsWriteLock reports whether a descriptor holds an OFD write lock
-// (proc_pid_fdinfo(5)).
+// holdsWriteLock reports whether a descriptor holds an OFD write lock. fdinfo is the text of the descriptor's file in
+// /proc/PID/fdinfo (proc_pid_fdinfo(5)).
 //
 //	lock:   1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 0 EOF
 func holdsWriteLock(fdinfo string) bool {

@@ -49,8 +49,8 @@ type (
 	Ticket = job.Ticket
 )
 
-// OtherClaims summarizes the claims of other jobs on a node. Claims of the current user are listed one by one,
-// because this job may run inside one of these jobs. Claims of other users are only added up, so that the required
+// OtherClaims summarizes the claims of other jobs on a node. Claims of the current user are listed one by one, because
+// this job may be running inside one of these jobs. Claims of other users are only added up, so that the required
 // memory does not depend on their number (rule TRUST-15).
 type OtherClaims struct {
 	Mine             []Claim // oldest first
@@ -88,8 +88,8 @@ type claimSum struct {
 	holders           map[int]userCPUs // use of each user, by uid
 }
 
-// A gangKey identifies a gang (a job that takes turns with others on CPUs) and its party, the slices of time that
-// belong to it. Both come from the gang's claims.
+// A gangKey identifies a gang (a job that takes turns with others on CPUs) and the gang's party. The party says which
+// slices of time belong to the gang.
 type gangKey struct {
 	job.Key
 	party int

@@ -31,8 +31,8 @@ a name; only the user can open it. So of two processes that publish a name at on
 // ErrNameTaken is returned by PublishName if the current user has already published the name.
 var ErrNameTaken = errors.New("the name is published already")
 
-// These constants limit published names. Other users may publish any number of names, so only a limited number is
-// read.
+// These constants limit published names (MPI_Publish_name). Other users may publish any number of names, so only a
+// limited number is read.
 const (
 	maxForeignNames = 16                     // entries of one name that are read of each other user
 	namesLockWait   = 5 * time.Second        // for another process of our user that publishes a name

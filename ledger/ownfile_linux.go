@@ -166,8 +166,8 @@ func (s *ownFile) publish(name string) error {
 	return &UnusableError{s.d.path, err}
 }
 
-// link gives the file a name and removes its old name, if any. It uses a hard link or, if the file system has
-// none, renames the file.
+// link gives the file a name and removes its old name, if any. It uses a hard link. If the file system has no hard
+// links, it renames the file.
 func (s *ownFile) link(name string) error {
 	if s.name == "" {
 		return unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", s.fd), s.dir, name, unix.AT_SYMLINK_FOLLOW)

@@ -279,7 +279,7 @@ func checkRandom(s string) error {
 	return nil
 }
 
-// checkClaim returns an error for a claim that no plan can have made.
+// checkClaim returns an error for a claim that cannot come from any plan.
 func checkClaim(c Claim) error {
 	if err := errors.Join(checkID(c.Job), checkCount("nodes", c.Nodes), checkCount("size", c.Size), checkCount("PID", c.PID), checkCount("PID of mpiexec", c.LauncherPID), checkCount("depth", c.CPUsPerRank), checkCount("shape", c.ExactPerNode), checkTime(c.Since)); err != nil {
 		return err

@@ -23,7 +23,7 @@ type userDir struct {
 
 // listUserDirs returns the user directories of all users. It stops reading the ledger directory at the deadline, since
 // any user may fill that directory. If there is too little time, listUserDirs looks up by name the directories of all
-// users who can have a valid entry. These are the users who run a process or are in the user database.
+// users who can have a valid entry. These are the users who have a running process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {

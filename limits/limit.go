@@ -22,7 +22,7 @@ import (
 // A Resource is the name of a resource limit, such as vmem.
 type Resource string
 
-// These are the names of limits (rule RM-55).
+// These are the names of the resource limits (rule RM-55).
 const (
 	WallTime Resource = "walltime" // of the job
 	CPUTime  Resource = "cput"     // of the job, like Mem and VMem
@@ -59,8 +59,8 @@ type resourceProperties struct {
 	allowedPerHost bool // a host's administrator may set it, because the host alone can measure it
 }
 
-// propertiesOf lists the properties of each limit. Each sampled limit also needs a line in launch/supervise, and
-// each kernel limit needs a line in helper/rank. Tests check this.
+// propertiesOf lists the properties of each limit. Each sampled limit must also be compared with the usage in package
+// feature/usage, and each kernel limit needs a row in rlimitResources of helper/rank. Tests check this.
 var propertiesOf = map[Resource]resourceProperties{
 	WallTime: {unit: timeUnit, allowedPerHost: true},
 	CPUTime:  {unit: timeUnit, sampled: true},

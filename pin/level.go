@@ -8,7 +8,7 @@ import (
 	"remshell/idset"
 )
 
-// A Level is a kind of hardware object in a node. Lower levels are larger objects.
+// A Level is a kind of hardware object in a node. Smaller values stand for larger objects.
 type Level int
 
 // These are the levels of hardware objects. BySlot is an exception: a slot is room for one rank and not a
