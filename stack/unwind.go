@@ -2,7 +2,7 @@ package stack
 
 import "slices"
 
-// A Mapping is a part of an ELF file that a process has mapped as executable memory.
+// A Mapping is a range of a process's executable memory. It is usually a mapped part of an ELF file.
 type Mapping struct {
 	Start, End uint64 // addresses in the process; End is the first one behind
 	Offset     uint64 // of Start in the file
@@ -10,7 +10,8 @@ type Mapping struct {
 	Image      *Image // the file; nil: none, or it cannot be read
 }
 
-// AddressOf returns the address of a symbol of the file in the process. It returns 0 if the mapping has no file.
+// AddressOf returns the address at which a symbol of the mapping's file is in the process. It returns 0 if the mapping
+// has no file.
 func (m *Mapping) AddressOf(s Symbol) uint64 {
 	if m.Image == nil {
 		return 0
@@ -30,7 +31,7 @@ type Address struct {
 	Address uint64   // in Mapping.Image; 0 without one
 }
 
-// find returns the mapping that contains an address, or nil if there is none. mappings must be sorted.
+// find returns the mapping that contains an address, or nil if there is none. mappings must be sorted by address.
 func find(mappings []Mapping, pc uint64) *Mapping {
 	i, _ := slices.BinarySearchFunc(mappings, pc, func(m Mapping, pc uint64) int {
 		if m.End <= pc {
@@ -75,8 +76,8 @@ type unwinder struct {
 	mappings []Mapping
 }
 
-// locate finds the file that contains an address. exact is true if pc is the address of an instruction, and false
-// if pc is the return address after a call.
+// locate returns pc as an Address, with the mapping that contains pc and the address in the mapped file. exact is true
+// if pc is the address of an instruction, and false if pc is the return address after a call.
 func (u *unwinder) locate(pc uint64, exact bool) Address {
 	inside := pc
 	if !exact {

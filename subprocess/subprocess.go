@@ -14,9 +14,9 @@ import (
 // the command has ended.
 const outputTimeout = time.Second
 
-// Run runs a command from exec.CommandContext. attr is the result of SessionAttr or GroupAttr. When the context
-// ends, Run kills the command and all processes in its process group. If this process dies, only the command itself
-// gets a signal.
+// Run runs a command that exec.CommandContext has created. attr is the result of SessionAttr or GroupAttr. When the
+// context ends, Run kills the command and all processes in its process group. If this process dies, only the command
+// itself gets a signal.
 func Run(cmd *exec.Cmd, attr *syscall.SysProcAttr) error {
 	cmd.SysProcAttr = attr
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -28,7 +28,8 @@ func Count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// Product returns each element of heads joined with each element of tails. The element of heads varies slowest.
+// Product returns all strings that consist of an element of heads and an element of tails. Strings with the same head
+// follow each other.
 func Product(heads, tails []string) []string {
 	all := make([]string, 0, len(heads)*len(tails))
 	for _, head := range heads {

@@ -83,8 +83,9 @@ func (m micros) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, "%d.%03d", int64(m)/1000, int64(m)%1000), nil
 }
 
-// writeHost writes the events of mpiexec or of one host. In the trace, each host is a process, and its PID is
-// the number of its first thread. Trace viewers regard the thread with that number as the main thread.
+// writeHost writes the events of mpiexec or of one host. In the trace, each host is a process, and its PID is the
+// number of its first thread. Trace viewers regard the thread with that number as the main thread, and sort the
+// processes by order.
 func (c *chromeWriter) writeHost(order int, o hostTracks) {
 	process := c.lastThread + 1
 	name := rowTitle(Row{Host: o.name})

@@ -179,9 +179,9 @@ type dialBackListener struct {
 	streams map[string]chan net.Conn // for the connections of hosts that dialBackOf was not called for, by the batch system's host name; each has capacity 1
 }
 
-// listenForDialBacks opens a port to which the helpers of hosts can connect. If that fails, it logs a warning,
-// and the helpers use the starter's streams instead. A starter with a Secret has no streams for helpers. For
-// such a starter, listenErr is set in the result instead of the warning.
+// listenForDialBacks opens a port to which the helpers of hosts can connect. If that fails, it prints a warning, and
+// the helpers use the starter's streams instead. A starter with a Secret has no streams for helpers. For such a
+// starter, listenErr is set in the result instead of the warning.
 func (s *ByStarter) listenForDialBacks(hosts []Host) *dialBackListener {
 	c := &dialBackListener{starter: s, streams: make(map[string]chan net.Conn), closed: make(chan struct{}), pending: refusals{warn: s.Warn}}
 	c.remaining.Store(int32(len(hosts)))

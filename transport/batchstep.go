@@ -71,7 +71,7 @@ type stepHost struct {
 	call  batch.Call
 }
 
-// Dial starts helpers on the hosts of a set.
+// Dial starts helpers on the hosts of a set. The returned channel delivers one Result for each host.
 func (o *OneStep) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	results := make(chan Result, len(hosts))
 	var dialing sync.WaitGroup
@@ -366,7 +366,8 @@ type refusals struct {
 	count atomic.Int32
 }
 
-// report reports a refused connection, unless maxReportedRefusals connections have already been reported.
+// report reports a refused connection. After maxReportedRefusals connections it reports once that there are more, and
+// then nothing.
 func (s *refusals) report(peer netip.Addr, reason string) {
 	switch n := s.count.Add(1); {
 	case n <= maxReportedRefusals:

@@ -74,8 +74,7 @@ func (s HelperBinary) WithLoginShell(shell string) HelperBinary {
 	return s
 }
 
-// stepVariables holds the names of environment variables that a batch system sets. Each task of a step finds
-// out from these variables on which host it runs.
+// stepVariables holds the names of environment variables that a batch system sets for each task of a step.
 type stepVariables struct {
 	host           string // variable with the task's host, as the batch system spells it
 	starterAddress string // variable with the address of the starter's machine; it may be unset
@@ -88,8 +87,7 @@ func (s HelperBinary) ForStep(host, near string) HelperBinary {
 	return s
 }
 
-// An invitedHelper is a helper that must connect to mpiexec, together with the program that starts the
-// helper.
+// An invitedHelper is a helper that should connect to mpiexec, together with the program that starts the helper.
 type invitedHelper struct {
 	*dialBack
 	starter *localCommand

@@ -26,7 +26,8 @@ type LocalChild struct {
 	KeepSession bool     // keep the helper in this process's session, where a batch system looks for it
 }
 
-// closePatience is how long Close waits for a helper to end. A helper that needs longer continues without mpiexec.
+// closePatience is the maximum time for which Close waits for a helper to end. A helper that needs longer continues
+// without mpiexec.
 const closePatience = 500 * time.Millisecond
 
 var _ Transport = (*LocalChild)(nil)

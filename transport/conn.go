@@ -157,8 +157,8 @@ func (c *Conn) LocalAddr() net.Addr { return c.link.localAddr() }
 // as ssh, decides when the link is lost.
 func (c *Conn) Silence() time.Duration { return c.link.silence() }
 
-// whyTimeout is how long Why waits for an exit code after the stream has ended. It must be longer than
-// helper.reaperGrace, because the reaper of a killed helper reports the exit code only after that grace period.
+// whyTimeout is the maximum time for which Why waits for an exit code after the stream has ended. It must be longer
+// than helper.reaperGrace, because the reaper of a killed helper reports the exit code only after that grace period.
 const whyTimeout = 2 * time.Second
 
 // Why returns why the stream ended. It may be called after Read or Write has failed, and may wait for the

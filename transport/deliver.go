@@ -29,7 +29,7 @@ const (
 	maxInFlight = 4 << 20
 )
 
-// errTooMuchText is returned if a host sends too much text before the first line of the protocol.
+// errTooMuchText is returned if a host sends too much text that is not part of the protocol.
 var errTooMuchText = errors.New("the login shell printed too much text before /bin/sh answered")
 
 // errStepTimeout is the cancellation cause of a context if a step took too long.

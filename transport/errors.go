@@ -29,8 +29,7 @@ const (
 	KindOther   Kind = "other"
 )
 
-// isDropped reports whether the server has closed the connection before the login, as servers with too many
-// connections do.
+// isDropped reports whether the other side is busy or has closed the connection before the login, as busy servers do.
 func (k Kind) isDropped() bool { return k == KindBusy || k == KindClosed }
 
 // An Error says at which step connecting to a host failed, and why.

@@ -46,8 +46,8 @@ var defaultStderrReader = stderrReader{verdict: Classify, why: func(status error
 
 const defaultRetries = 4
 
-// dial runs the program and starts the helper with it. If the host's SSH server is busy, dial retries, but never after
-// the helper was started (cli.md SSH-7, SSH-8).
+// dial runs the program and starts the helper with it. If the SSH server or the batch system is busy, dial retries, but
+// never after the helper was started (cli.md SSH-7, SSH-8).
 func (r shellProgram) dial(ctx context.Context, host Host, argv []string) (io.ReadWriteCloser, error) {
 	for tries := 0; ; {
 		entered := r.self.tracer.begin(host.Name, "wait to connect")
@@ -136,16 +136,16 @@ func innermost(err error) error {
 	}
 }
 
-// These are times to wait after the streams of a program were closed. A program may end by itself within
-// closeGrace. Otherwise it receives SIGTERM and, after termGrace, SIGKILL.
+// These are times to wait after the streams of a program were closed. A program may end by itself within closeGrace.
+// Otherwise it receives SIGTERM and, after termGrace, SIGKILL. killGrace is the maximum time to wait after SIGKILL.
 const (
 	closeGrace = 100 * time.Millisecond
 	termGrace  = 300 * time.Millisecond
 	killGrace  = 500 * time.Millisecond
 )
 
-// endGroup ends the processes of the program's process group. It sends SIGTERM, waits for a grace period, and sends
-// SIGKILL.
+// endGroup waits for a short time until the program ends by itself. Otherwise it ends the processes of the program's
+// process group with SIGTERM and, after a grace period, SIGKILL.
 func endGroup(p *localCommand) {
 	if p.waitFor(closeGrace) {
 		return

@@ -53,8 +53,8 @@ func (s HelperBinary) deliveryScript(tag string) string {
 	return fill.Replace(withoutComments(deliverScript))
 }
 
-// hostPrefix returns the text at the start of each line of the delivery script's output. In a batch step, where
-// the lines of many hosts are merged, it is the host's name. Otherwise it is empty.
+// hostPrefix returns the text at the start of each line that the delivery script prints. In a batch step, where the
+// lines of many hosts are merged, it is the shell variable with the host's name. Otherwise it is empty.
 func (s *stepVariables) hostPrefix() string {
 	if s == nil {
 		return ""

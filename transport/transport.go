@@ -170,8 +170,8 @@ func (f *Fallback) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	return results
 }
 
-// decide returns the transport to use. If decide had to connect to the hosts in order to decide, reached contains the
-// results. Only the first call decides; later calls wait for its decision.
+// decide returns the transport to use. If this call has connected to the hosts with First, and First is used, reached
+// contains the Results. Only the first call decides; later calls wait for its decision.
 func (f *Fallback) decide(ctx context.Context, hosts []Host) (transport Transport, reached []Result) {
 	f.deciding.Lock()
 	defer f.deciding.Unlock()

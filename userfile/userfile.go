@@ -43,8 +43,8 @@ func (e *OtherUserError) Hint() string { return "give a file in a directory of y
 // maxLinks is the maximum number of links that are followed in one name. The kernel has the same limit.
 const maxLinks = 40
 
-// Resolve follows the links in a name and returns the name without links. Parts that do not exist stay
-// as they are.
+// Resolve follows the links in a name and returns the name without links. Parts that do not exist stay as they are. If
+// another user may have created one of the links, Resolve returns an *OtherUserError.
 func Resolve(name string) (string, error) {
 	at := ""
 	if filepath.IsAbs(name) {

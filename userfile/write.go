@@ -40,7 +40,7 @@ func WriteWhole(name string, write func(io.Writer) error) error {
 	return Replace(name, write)
 }
 
-// Write creates a file, and calls write to fill it.
+// Write creates or truncates a file, and calls write to fill it.
 func Write(name string, write func(io.Writer) error) error {
 	f, err := Create(name)
 	if err == nil {

@@ -84,7 +84,7 @@ type Length struct {
 
 func (l Length) errorFor(n int) error { return ValueError(fmt.Sprintf("%s of %d bytes", l.Name, n)) }
 
-// truncate shortens a string meant for people to somewhat less than l.max bytes, so that several such strings fit into
+// truncate shortens a string meant for people to somewhat less than l.Max bytes, so that several such strings fit into
 // one frame. It replaces invalid UTF-8.
 func (l Length) truncate(text string) string {
 	const dots = "..."

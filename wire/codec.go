@@ -25,7 +25,7 @@ func (i ValueError) Error() string { return string(i) }
 type Codec struct {
 	buf     []byte
 	Reading bool
-	err     error // errShort or a valueError
+	err     error // errShort or a ValueError
 
 	claimedRanks, claimedCPUs int // totals of the claims read so far
 }
@@ -46,7 +46,8 @@ func (c *Codec) free() {
 	codecs.Put(c)
 }
 
-// Fail records the error err, which makes the message invalid. It does nothing if the Codec already has an error.
+// Fail records the error err, which makes the message invalid. If the Codec already has an error, Fail keeps that
+// error.
 func (c *Codec) Fail(err error) {
 	if c.err == nil {
 		c.err = err

@@ -18,7 +18,7 @@ const Magic = "\x00remshell helper\x00\xff\n"
 // maxNoise is the maximum number of bytes that a login shell may print before Magic.
 const maxNoise = 1 << 20
 
-// ErrClosed is returned by Send after Close was called.
+// ErrClosed is returned by Send if the Conn has been closed, or if a successor has taken over its stream.
 var ErrClosed = errors.New("connection closed")
 
 // A HelloError is returned when no helper has replied. Noise is the text that arrived instead.
@@ -305,8 +305,8 @@ func (c *Conn) readBody(m Message, size int) ([]byte, error) {
 // readStep is the maximum number of bytes that are allocated for a body before any of its bytes has arrived.
 const readStep = 64 << 10
 
-// readGrowing reads size bytes. It never allocates more than twice the bytes that have arrived (rule
-// TRUST-31).
+// readGrowing reads size bytes. It allocates at most readStep bytes, or twice the bytes that have arrived if that is
+// more (rule TRUST-31).
 func readGrowing(r io.Reader, size int) ([]byte, error) {
 	buf := make([]byte, min(size, readStep))
 	for n := 0; ; {

@@ -38,9 +38,9 @@ func (m *ListLedger) Fields(c *Codec) {
 	c.Num(&m.MaxBytes, SizeRange)
 }
 
-// LedgerListed is the reply to ListLedger. If Err is set, the helper cannot read the ledger. If Notice is set, entries
-// of some users were left out. Path consists of the directory of the ledger and the
-// prefix of the names of this node's entries in it (rule TRUST-20). UID is the user of the helper.
+// LedgerListed is the reply to ListLedger. If Err is set, the helper cannot read the ledger. If Notice is set, it says
+// what the reply leaves out. Path consists of the directory of the ledger and the prefix of the names of this node's
+// entries in it (rule TRUST-20). UID is the user of the helper.
 type LedgerListed struct {
 	Path    string
 	UID     int

@@ -1,8 +1,8 @@
 /*
 Package wire is the protocol between mpiexec and its helpers.
 
-One ordered byte stream connects mpiexec with each helper: the stdin and stdout of the
-helper, through an SSH session or, on the local host, through a pair of pipes.
+One ordered byte stream connects mpiexec with each helper. Usually it consists of the stdin and stdout of the helper,
+through an SSH session or, on the local host, through a pair of pipes (package transport).
 
 	mpiexec                                      helper
 	   | <----------------------- magic, Hello, NodeInfo   version, build; CPUs, load

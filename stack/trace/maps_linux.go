@@ -183,7 +183,8 @@ func openMapped(pid int, name string, m stack.Mapping, ino uint64) *os.File {
 	return nil
 }
 
-// hasCode reports whether a file contains the code of a mapping. It compares the first 4 KiB of the mapping.
+// hasCode reports whether a file contains the code of a mapping. It compares the first 4 KiB of the mapping with the
+// file.
 func hasCode(f *os.File, pid int, m stack.Mapping) bool {
 	code := readMemory(pid, m.Start, int(min(m.End-m.Start, 4096)))
 	content := make([]byte, len(code))

@@ -47,8 +47,8 @@ const (
 	// stop.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
-	// Capture waits at most standTime until all threads have stopped. On a busy host, a thread may get no CPU for some
-	// time. Threads that stop earlier are released earlier.
+	// standTime is the maximum time for which Capture waits until all threads have stopped. On a busy host, a thread
+	// may get no CPU for some time. Threads that stop earlier are released earlier.
 	standTime = 1500 * time.Millisecond
 	// firstPause and maxPause are the shortest and the longest time until Capture checks again which threads
 	// have stopped.
@@ -65,7 +65,7 @@ func hostArch() (a stack.Arch, known bool) {
 	return a, known
 }
 
-// A Thread is the state of a thread at the moment when the thread was stopped.
+// A Thread contains the state that a thread had when it was stopped.
 type Thread struct {
 	TID       int
 	Name      string // as the program has named it; comm(5)
@@ -132,8 +132,8 @@ func Describe(pid int) Process {
 	return p
 }
 
-// onThread captures the process on an operating system thread that ends afterwards. It does not use the first
-// thread of this program, because that thread does not end with its goroutine.
+// onThread captures the process on an operating system thread that ends afterwards, and sends the error or nil to
+// failed. It does not use the first thread of this program, because that thread does not end with its goroutine.
 func (p *Process) onThread(failed chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
@@ -293,8 +293,9 @@ func (p *Process) Memory(th *Thread) stack.Memory {
 	}
 }
 
-// readBlocked finds out where a thread that could not be stopped waits. The kernel reports the thread's stack pointer
-// and program counter (proc_pid_syscall(5)). Other registers stay unknown.
+// readBlocked sets the stack pointer and the program counter of a thread that could not be stopped, as the kernel
+// reports them (proc_pid_syscall(5)). Other registers stay unknown. Then it copies the stack and the Python calls of
+// the thread.
 func (p *Process) readBlocked(th *Thread) {
 	if th.Read {
 		return

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// busyArg is the argument that makes this program run a loop that uses one CPU. The loop runs in its own session,
-// as the process of another user would. It exits when its standard input is closed, so it ends with bench even if
-// bench is killed.
+// busyArg is the argument with which bench starts itself as a busy loop, which uses one CPU. This process has a session
+// of its own, as a process of another user would. It exits when its standard input is closed, so it ends with bench
+// even if bench is killed.
 const busyArg = "--busy"
 
 // startBusyLoops starts the given number of busy loops. The returned function ends the loops and waits until they

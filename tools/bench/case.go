@@ -138,7 +138,8 @@ func (b *bench) waitingCases() []testCase {
 }
 
 // watchedCases returns the case of two ranks that exchange messages while mpiexec watches for a hang, compared with the
-// same exchange without watching. There are three times as many samples as in other cases.
+// same exchange without watching. With --hang=20, mpiexec samples the ranks three times as often as with the default
+// time.
 func (b *bench) watchedCases() []testCase {
 	watched := func(hang string) []string {
 		return b.ownCommand("--hang="+hang, "-host", "localhost:2", "-n", "2", "build/programs/reduce.mpich4", "15s")

@@ -193,8 +193,8 @@ func isMessageField(name string) bool {
 	return false
 }
 
-// isPattern reports whether a variable or field with this name contains patterns. mpiexec searches for patterns in the
-// output of other programs, and never prints them.
+// isPattern reports whether a variable or field with this name contains patterns, which are compared with other texts
+// and never printed.
 func isPattern(name string) bool {
 	name = strings.ToLower(name)
 	return strings.HasSuffix(name, "patterns") || strings.HasSuffix(name, "pattern")
@@ -276,7 +276,7 @@ func (s source) addJoined(n ast.Node, values []ast.Expr, add func(string)) (desc
 	return false
 }
 
-// hasTexts reports whether an expression contains a string constant with words.
+// hasTexts reports whether an expression contains a string constant of at least minWords words.
 func hasTexts(e ast.Expr) (found bool) {
 	ast.Inspect(e, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {

@@ -222,7 +222,8 @@ func version(r release) string {
 	}
 }
 
-// packagePart returns text with a dot in place of each character that is not allowed in the version of a package.
+// packagePart returns text with one dot in place of each run of characters that are not allowed in the version of a
+// package.
 func packagePart(text string) string {
 	return regexp.MustCompile(`[^A-Za-z0-9.]+`).ReplaceAllString(text, ".")
 }

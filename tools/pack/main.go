@@ -143,8 +143,8 @@ var generators = []text{
 	{"--completion", "fish", "fish/vendor_completions.d/mpiexec.fish"},
 }
 
-// generate builds mpiexec for this machine and runs the program to print the manual page and completions. If this
-// version cannot print one of these files, generate leaves the file out and prints a warning.
+// generate builds mpiexec for this machine, writes it to the file program, and runs it to print the manual pages and
+// completions. If this version cannot print one of these files, generate leaves the file out and prints a warning.
 func (r release) generate(program string) (map[string][]byte, error) {
 	if _, err := r.build(target{runtime.GOOS, runtime.GOARCH}, program); err != nil {
 		return nil, err

@@ -58,13 +58,13 @@ func documents(root string) (map[string][]byte, error) {
 	return texts, err
 }
 
-// frontEnds are the other names under which mpiexec can be called, each with its own command line. They are installed
-// as links. No other package uses these names, so update-alternatives is not needed.
+// frontEnds are the other names under which mpiexec can be called. Each has a command-line syntax of its own. They are
+// installed as links. No other package uses these names, so update-alternatives is not needed.
 var frontEnds = []string{"aprun", "mpijob"}
 
-// completionsOf returns the files in which bash and fish look for the completions of a front end (another name of
-// mpiexec). Each is mapped to the content of the generated file. zsh finds the completions of all names in one
-// file.
+// completionsOf maps the generated completion files of bash and fish to the files in which these shells look for the
+// completions of a front end (another name of mpiexec). The front end's files are installed as links. zsh finds the
+// completions of all names in one file.
 func completionsOf(name string, generated map[string][]byte) map[string]string {
 	found := make(map[string]string)
 	for of := range generated {

@@ -13,7 +13,7 @@ import (
 )
 
 /*
-CondorDir is where the head and the hosts see the directory condor of the cluster's state directory. A
+CondorDir is the path at which the head and the hosts see the directory condor of the cluster's state directory. A
 test cluster with HTCondor also runs:
 
 	head   condor_master with collector, negotiator and schedd; condor_submit and condor_rm are called here

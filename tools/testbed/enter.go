@@ -53,8 +53,9 @@ func (f *Cluster) SSH() string {
 }
 
 // Command returns a command to run on the head, in the working directory of this process. Its environment is
-// Environ(env...). Starting it through nsenter(1) takes one or two milliseconds. nsenter then replaces itself with the
-// command, so the process ID is the command's own. The result's field Dir has no effect.
+// Environ(env...). In a cluster of kind Namespaces, nsenter(1) starts the command, which takes one or two milliseconds.
+// nsenter then replaces itself with the command, so the process ID is the command's own. The result's field Dir then
+// has no effect.
 func (f *Cluster) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if f.Kind == Namespaces {

@@ -64,8 +64,8 @@ func startupFiles(dir string) []file {
 	}
 }
 
-// homeFiles returns the files of the head's home directory: the key, the ssh configuration, known_hosts, and
-// authorized_keys if hosts share the home directory. userKey is the private key, and userPub is the public key.
+// homeFiles returns the files of the head's home directory: startup files, the key pair, authorized_keys, known_hosts
+// and the ssh configuration. userKey is the private key, and userPub is the public key.
 func (f *Cluster) homeFiles(o Options, userKey, userPub string) []file {
 	return append(startupFiles("home"),
 		file{"home/.ssh/id_ed25519", 0o600, userKey},

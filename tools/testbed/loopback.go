@@ -39,8 +39,8 @@ func (f *Cluster) upLoopback(ctx context.Context, o Options) error {
 	return f.waitSSHD(ctx)
 }
 
-// addLoopbackHosts appends the given number of hosts to f.Hosts. For each host it chooses an address and a port on which no
-// process listens.
+// addLoopbackHosts appends the given number of hosts to f.Hosts. For each host it chooses an address and a port on
+// which no process listens.
 func (f *Cluster) addLoopbackHosts(hosts int) error {
 	for i := range hosts {
 		ln, err := listenLoopback(i)

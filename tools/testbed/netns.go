@@ -219,8 +219,8 @@ func HomeDir() string {
 	return "/root"
 }
 
-// startKeeper starts the keeper, which is the script keeper.sh or loopback.sh. The keeper starts all other
-// processes of the cluster, and removes the cluster's files when the process that called Up ends. pids provides
+// startKeeper starts the keeper, which is the script keeper.sh or loopback.sh. The keeper starts all other processes of
+// the cluster. Unless o.Keep is set, it removes the cluster's files when the process that called Up ends. pids provides
 // lines "NAME PID". The caller must close linksReady when the hosts have their links.
 func (f *Cluster) startKeeper(o Options, name string, args ...string) (linksReady io.Closer, pids io.ReadCloser, err error) {
 	lock, err := f.lock()

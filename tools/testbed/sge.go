@@ -11,7 +11,7 @@ import (
 )
 
 /*
-sgeDir is where the head and the hosts see the directory sge of the cluster's state directory. A test
+sgeDir is the path at which the head and the hosts see the directory sge of the cluster's state directory. A test
 cluster with Grid Engine also runs:
 
 	head   sge_qmaster; qsub, qstat and qdel are called here

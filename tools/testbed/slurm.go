@@ -12,7 +12,7 @@ import (
 )
 
 /*
-slurmDir is where the head and the hosts see the directory slurm of the cluster's state directory. A test
+slurmDir is the path at which the head and the hosts see the directory slurm of the cluster's state directory. A test
 cluster with Slurm also runs:
 
 	head   munged, slurmctld; sbatch, salloc and scancel are called here

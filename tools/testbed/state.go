@@ -41,7 +41,7 @@ func stateRoot() string {
 }
 
 // createState creates the empty state directory of a new cluster. If a cluster of the same name is up, createState
-// returns an error. If such a cluster is dead, it first removes the old directory.
+// returns an error. If there is only a directory of such a cluster, createState first removes it.
 func createState(o Options, kind Kind) (*Cluster, error) {
 	if o.Name == "" {
 		o.Name = fmt.Sprintf("t%d-%d", os.Getpid(), nameCounter.Add(1))

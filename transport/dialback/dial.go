@@ -46,7 +46,8 @@ type dialer struct {
 	timeouts timeouts
 }
 
-// dialRounds tries the addresses in rounds, up to maxRounds times.
+// dialRounds tries the addresses in rounds, up to maxRounds times. If the helper can use the starter's streams instead,
+// there is only one round.
 func (c dialer) dialRounds(ctx context.Context, addresses []netip.AddrPort) (conn net.Conn, err error) {
 	times := maxRounds
 	if c.token.Streams { // the helper can use the starter's streams instead
@@ -92,8 +93,8 @@ func (c dialer) dialRound(ctx context.Context, addresses []netip.AddrPort) (net.
 	return nil, last
 }
 
-// orderAddresses returns the addresses without duplicates, with near first. near is the address of the machine
-// on which the starter runs.
+// orderAddresses returns the addresses with near first, even if near is not one of them. If near is not valid, it
+// returns the addresses unchanged.
 func orderAddresses(addresses []netip.AddrPort, near netip.Addr) []netip.AddrPort {
 	if !near.IsValid() || len(addresses) == 0 {
 		return addresses

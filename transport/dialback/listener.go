@@ -219,8 +219,8 @@ func (d *Listener) addPending(conn net.Conn) bool {
 	return true
 }
 
-// removePending removes a pending connection. It returns false if addPending has closed the connection. Such a
-// connection is not reported as refused.
+// removePending removes a pending connection. It returns false if addPending or Close has already closed the
+// connection. Such a connection is not reported as refused.
 func (d *Listener) removePending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -231,7 +231,8 @@ func (d *Listener) removePending(conn net.Conn) bool {
 	return i >= 0
 }
 
-// handshake authenticates a connection. It accepts a helper that is expected, and refuses all others.
+// handshake authenticates a connection. It accepts the connection of an expected helper, and refuses any other
+// connection.
 func (d *Listener) handshake(conn net.Conn) {
 	conn.SetDeadline(time.Now().Add(handshakeTimeout))
 	stream := tls.Server(conn, d.config)
@@ -295,7 +296,8 @@ func (d *Listener) checkExpected(host string) (refusal string) {
 // helper closes a connection if it has already connected at another address.
 const leftBeforeProof = "gone"
 
-// noProofReason returns why the other side has not sent a valid proof. err is the error of the handshake.
+// noProofReason returns why the other side has not sent a valid proof. err is the error of the TLS handshake or of
+// reading the proof.
 func noProofReason(err error) string {
 	for _, left := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
 		if errors.Is(err, left) {
