@@ -130,7 +130,7 @@ func (t Topology) checkMemory(m Memory) error {
 }
 
 // NUMANodes returns the numbers of the NUMA nodes to which the cores belong, in ascending order. Cores whose NUMA node
-// is unknown do not count.
+// is unknown are left out.
 func (t Topology) NUMANodes() []int {
 	numbers, _ := t.objects(ByNUMA, 1)
 	return numbers

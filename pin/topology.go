@@ -28,8 +28,8 @@ type Core struct {
 	CoreLocation
 }
 
-// A CoreLocation says where in its node a core is. A number is -1 if it is unknown, or if there is no such object, for
-// example if the core has no L3 cache.
+// A CoreLocation says where in its node a core is. A number is -1 if it is unknown. L3 and L2 are also -1 if the core
+// has no such cache.
 type CoreLocation struct {
 	NUMA    int // the kernel's number of its NUMA node
 	Package int // the kernel's number of its socket

@@ -27,5 +27,5 @@ func (p *SizePool) GrowPipe(file *os.File, size int) (taken int) {
 	return size
 }
 
-// GiveBack returns taken bytes to the pool. taken must be a number that GrowPipe has returned.
+// GiveBack returns bytes to the pool. taken is their number, which must be a result of GrowPipe.
 func (p *SizePool) GiveBack(taken int) { p.left.Add(int64(taken)) }

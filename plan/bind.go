@@ -43,7 +43,7 @@ func (s *placement) confineUnboundRanks(n *candidate, ranks []job.RankPlan) {
 	}
 }
 
-// bindNode binds all ranks on candidate i. If note has a code, it is a note for the user about this node.
+// bindNode binds all ranks on candidate i. note is for the user. If there is nothing to note, its Code is empty.
 func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed *Error) {
 	n := &s.candidates[i]
 	if s.hasFixedCPUs() {

@@ -13,7 +13,7 @@ import (
 
 // This file reports which nodes and sets were chosen, and why no set was.
 
-// choiceFor describes, for the plan, on which nodes found places the ranks, and how they were chosen. It returns nil if
+// choiceFor returns, for the plan, a description of the chosen nodes and of how they were chosen. It returns nil if
 // neither the request nor the cluster restricts the choice of nodes.
 func (p problem) choiceFor(found *solution) *job.NodeChoice {
 	req := &p.req

@@ -29,7 +29,7 @@ type placementGroup struct {
 	inFillOrder bool // entries are already sorted in the order in which nodes are filled
 }
 
-// A nodeChooser chooses nodes for the job of one problem.
+// A nodeChooser chooses the nodes on which the job of a problem runs.
 type nodeChooser struct {
 	problem
 	usable  [][]bool

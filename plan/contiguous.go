@@ -130,7 +130,7 @@ func (c *nodeChooser) refuseNotContiguous(nodes, capacities []int, required line
 	return failed
 }
 
-// maxBlockingJobs is the maximum number of jobs that an error about blocked nodes names.
+// maxBlockingJobs is the maximum number of jobs that the error of refuseNotContiguous names.
 const maxBlockingJobs = 8
 
 // blockingJobs returns a phrase that names jobs that use nodes of the line, and says for each whether it can be moved

@@ -47,7 +47,7 @@ func (e *Error) Reasons() []string {
 	return FoldReasons(e.Rejected)
 }
 
-// These are the codes of errors and notes. Programs read them in JSON.
+// These are the codes of errors and notes. Programs find them in the JSON output.
 const (
 	CodeNotEnough = "not-enough-cpus"
 	CodeNoNodes   = "no-candidates"

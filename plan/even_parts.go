@@ -36,8 +36,8 @@ func (s *placement) slotsPerRank(n *candidate, ranks []job.RankPlan, slots []pin
 	return widths
 }
 
-// evenPartNotes returns notes about nodes on which the CPUs are divided evenly among the ranks. A note says how many
-// CPUs each rank gets, and whether ranks share GPUs.
+// evenPartNotes returns notes about nodes on which the CPUs are divided evenly among the ranks. One note says how many
+// CPUs each rank gets. Another note says that ranks share GPUs, if they do.
 func (s *placement) evenPartNotes(plans []job.NodePlan) (notes []job.Note) {
 	least, most, more, seen := 0, 0, false, false
 	for _, p := range plans {

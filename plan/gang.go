@@ -79,7 +79,7 @@ func (s *candidate) gangsOnCPU() map[int]int {
 	return count
 }
 
-// cpusFullOfGangs returns how many CPUs of the node cannot be used by a further gang, because other gangs have every
+// cpusFullOfGangs returns how many CPUs of the node cannot be used by a further gang, because other gangs use every
 // turn on these CPUs.
 func (s *candidate) cpusFullOfGangs() (full int) {
 	if s.Gang.Parties == 0 {
@@ -174,7 +174,7 @@ func (s *placement) candidateOfPlan(np job.NodePlan) *candidate {
 
 // gangOf returns a description of this job as a gang (a job that takes turns with other jobs on the same CPUs), and the
 // other gangs with which it shares CPUs. plans contains the ranks of this job. gangOf returns an error if the
-// administrators of the nodes have set different settings for gangs.
+// administrators of the nodes have configured gangs differently.
 func (s *placement) gangOf(party int, plans []job.NodePlan) (*job.Gang, []job.GangJob, *Error) {
 	first := s.candidateOfPlan(plans[0])
 	terms := first.Gang
@@ -204,7 +204,7 @@ func describeTerms(t job.GangTerms) string {
 
 // gangMemoryLeft returns how many bytes of memory a gang (a job that takes turns with other jobs on the same CPUs) may
 // use on the candidate. This is 90 % of the memory, less the larger of two values: what other gangs have requested, and
-// what all processes use. Stopped gangs are included, because they keep their memory. known is false if the node has no
+// what all processes use. The memory of stopped gangs counts, because they keep it. known is false if the node has no
 // other gang, or its memory is unknown.
 func (s *candidate) gangMemoryLeft() (bytes int64, known bool) {
 	if total := s.Memory.Total; len(s.GangCPUs) > 0 && total > 0 {

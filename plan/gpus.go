@@ -18,8 +18,8 @@ import (
 //	the plan chooses CPUs    each rank gets GPUs in order; then CPUs near those
 //	CPUs are chosen already  by layout, rank file or map; then each rank gets GPUs near its CPUs
 
-// freeGPUs returns the GPUs of a candidate that no job uses. Only GPUs of the vendor with the most GPUs on the node
-// count (see gpu.OfBestVendor).
+// freeGPUs returns the GPUs of a candidate that no job uses. If the node has GPUs of several vendors, only one vendor's
+// GPUs are returned (see gpu.OfBestVendor).
 func (s *candidate) freeGPUs() []gpu.GPU {
 	return gpu.WithoutAddresses(gpu.OfBestVendor(s.GPUs), s.BusyGPUs)
 }

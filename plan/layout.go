@@ -169,7 +169,7 @@ type rankOrder struct {
 	mappedIndex int
 }
 
-// sortRanks returns the ranks, numbered from first, in the order that --rank-by requires.
+// sortRanks returns the sort keys of the ranks from rank first on, in the order that --rank-by requires.
 func (s *placement) sortRanks(first int) []rankOrder {
 	visit := make(map[int]int)     // order of the first rank, by candidate
 	local := make(map[int]int)     // ranks so far, by candidate

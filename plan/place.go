@@ -205,9 +205,9 @@ func (s *placement) eligibleFor(app job.App, usable []bool) *eligibleNodes {
 	return a
 }
 
-// followsTaskGrant reports whether a node gets at most as many ranks of an app as the batch system has granted tasks
-// there. It returns true if the batch system has granted numbers of tasks and the user has not given a number of ranks
-// (rule RM-6).
+// followsTaskGrant reports whether the number of tasks that the batch system has granted on a node limits the number of
+// an app's ranks there. It does if the batch system has granted numbers of tasks and the user has not given a number of
+// ranks (rule RM-6).
 func (s *placement) followsTaskGrant(app job.App) bool {
 	return app.N == 0 && app.Soft == nil && app.PerNode == 0 && s.req.Layout.Map.PerObject == 0 &&
 		slices.ContainsFunc(s.candidates, func(c candidate) bool { return c.Tasks > 0 })
@@ -268,8 +268,8 @@ func (s *placement) rankLimit(i int, app job.App) (limit int, limitName string) 
 	return limit, limitName
 }
 
-// ranksInSlots returns how many ranks fit into the given number of slots of candidate i, if each rank has the
-// given number of threads.
+// ranksInSlots returns how many ranks fit into the given number of slots of candidate i, if each rank has the given
+// number of threads and needs one slot for each thread.
 func (s *placement) ranksInSlots(i, slots, threads int) int {
 	if s.req.LocalOnly && s.candidates[i].Slots == 0 {
 		threads = min(threads, max(1, s.candidates[i].SlotCount()))
@@ -280,9 +280,9 @@ func (s *placement) ranksInSlots(i, slots, threads int) int {
 // freeCapacity returns how many ranks fit without sharing CPUs (U in placement.md 5.1).
 func (a *eligibleNodes) freeCapacity() int { return sum(a.capacity) }
 
-// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), it follows from
-// --shape, --map-by ppr or -ppn, or otherwise from the free slots of the nodes. If the user has given several numbers
-// (-soft), rankCount returns the largest one that fits, or 0 if none fits even with shared CPUs.
+// rankCount returns the number of ranks of an app. If the user has not given a number (rule PLACE-1), the number
+// follows from --shape, --map-by ppr or -ppn, or otherwise from the free slots of the nodes. If the user has given
+// several numbers (-soft), rankCount returns the largest one that fits, or 0 if none fits even with shared CPUs.
 func (s *placement) rankCount(a *eligibleNodes) int {
 	if a.app.N > 0 {
 		return a.app.N

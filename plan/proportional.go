@@ -39,8 +39,8 @@ func (s *placement) userAllowsSharing() bool {
 }
 
 // mayShareCPUs reports whether ranks may share CPUs if n ranks do not fit otherwise. It returns true if the user allows
-// sharing. For a job that runs only on this machine, two more cases are allowed (rule PLACE-4): the ranks would fit
-// without other jobs, or the user has not written a number of slots.
+// sharing. For a job that runs only on this machine, it also returns true in two other cases (rule PLACE-4): the ranks
+// would fit without other jobs, or the user has not written a number of slots.
 func (s *placement) mayShareCPUs(a *eligibleNodes, n int) bool {
 	if s.mustNotShare {
 		return false
@@ -105,9 +105,9 @@ func (s *placement) proportionalShares(a *eligibleNodes, n int, bounds []int) []
 	}
 }
 
-// apportion divides n ranks in proportion to sizes, rounding by largest remainder. bounds contains the maximum for each
-// share. If two remainders are equal, the share that is earlier in the list gets the rank (placement.md 5.4). The sum
-// of bounds must be at least n.
+// apportion divides n ranks in proportion to sizes, by the largest-remainder method. bounds contains the maximum for
+// each share. If two remainders are equal, the share that is earlier in the list gets the rank (placement.md 5.4). The
+// sum of bounds must be at least n.
 func apportion(n int, sizes, bounds []int) []int {
 	shares := make([]int, len(sizes))
 	open := make([]int, len(sizes)) // nodes that have not reached their bound

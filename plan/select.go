@@ -46,7 +46,7 @@ type nodeCheck struct {
 	reason func(s *candidate, w *requirement) string
 }
 
-// staticChecks are the checks that need no connection to the node, in order (placement.md 3, 1 to 5).
+// staticChecks are the checks that need no connection to the node, in the order of placement.md 3 (1 to 5).
 var staticChecks = []nodeCheck{
 	{"out", func(s *candidate, w *requirement) string { return s.ExcludedWhy }},
 	{"administrator", func(s *candidate, w *requirement) string { return s.ClosedWhy }},

@@ -3,7 +3,7 @@ Package line finds contiguous nodes for a job (which-hosts.md 11).
 
 	capacity  4 4 . 4 4 4 . 2 4    the line: nodes by ascending ID; . means none
 	run       ---   -----   ---    adjacent nodes with capacity, as many as possible
-	window          ---            the shortest part of a run that can run the job
+	window          ---            the shortest part of a run in which the job fits
 
 The package uses only positions and capacities. All functions are pure, and read the line once.
 */
@@ -116,8 +116,8 @@ func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	}
 }
 
-// shortestWindow returns the shortest part of a run that can run the job. If several parts are equally short, it
-// returns the first.
+// shortestWindow returns the shortest window in a run of nodes that has room for the job. If several windows are
+// equally short, it returns the first.
 func (n Requirement) shortestWindow(capacities []int, runStart, runEnd int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {
 		return n.shapedWindow(capacities, runStart, runEnd)

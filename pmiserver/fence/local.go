@@ -199,9 +199,9 @@ func (l *Local) Close() {
 	l.closed = true
 }
 
-// exchangeBlobs exchanges the blobs of the local ranks with other nodes, and then releases the ranks. If there are
-// other nodes, it does this in a goroutine that pending.Go starts, so that the ranks can meanwhile send requests or
-// abort.
+// exchangeBlobs exchanges the blobs of the local ranks with other nodes, if there are any, and then releases the ranks.
+// An exchange with other nodes runs in a goroutine that pending.Go starts, so that the ranks can meanwhile send
+// requests or abort.
 func (l *Local) exchangeBlobs(ctx context.Context, pending *sync.WaitGroup) {
 	id, mine := l.takeBlobs()
 	if l.OtherNodes == nil {

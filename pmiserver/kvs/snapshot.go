@@ -129,8 +129,8 @@ func newLayer(seed maphash.Seed, blobs [][]byte) (layer, error) {
 	return l, nil
 }
 
-// initialSlots returns the initial number of slots of a hash table. pairs is the number of pairs and bytes is
-// their total size. It assumes that pairs are as long as in real programs. If there are many shorter pairs,
+// initialSlots returns the initial number of slots of a hash table. pairs is the number of pairs and bytes is their
+// total size. initialSlots assumes that pairs are as long as in real programs. If there are many shorter pairs,
 // growSlots adds slots when they are needed (rule TRUST-30).
 func initialSlots(pairs, bytes int) int {
 	const usual = 8 // minimum size of a pair in real programs, in bytes

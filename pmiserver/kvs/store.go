@@ -14,7 +14,7 @@ A blob contains the pairs that the ranks of one node contribute to a fence:
 
 	blob = *pair        pair = uvarint(len key) key  uvarint(len value) value
 
-The concatenation of two blobs is also a blob. An empty blob is normal: before most barriers no rank puts.
+The concatenation of two blobs is also a blob. An empty blob is normal: before most barriers, no rank puts a pair.
 */
 package kvs
 

@@ -43,8 +43,8 @@ type requestInfo struct {
 	command string // for traces, such as FENCE
 }
 
-// errJunk is the error for a client that sends invalid messages or does not read its replies. It is returned wrapped
-// with a reason.
+// errJunk is the error for a client that sends invalid messages or does not read its replies. Functions return it
+// wrapped in an error that adds a reason.
 var errJunk = errors.New("the rank sent an invalid PMIx message")
 
 func isJunk(err error) bool { return errors.Is(err, errJunk) }
@@ -92,7 +92,7 @@ func (c *client) run() error {
 	}
 }
 
-// readMessage reads one message and handles its request. The memory of the message is not used afterwards.
+// readMessage reads one message and handles its request. Nothing refers to the memory of the message afterwards.
 func (c *client) readMessage() error {
 	var head [message.HeaderSize]byte
 	if _, err := io.ReadFull(c.in, head[:]); err != nil {

@@ -183,7 +183,7 @@ func (s *Server) isRemoved(m *collective) bool {
 	return m.removed
 }
 
-// addCall lets a rank enter the fence, either now or after the fences for which earlier calls of the rank wait. It
+// addCall lets a rank enter the fence, either at once or after the fences that earlier calls of the rank wait for. It
 // returns false if there are too many calls, or if the group has ended. The latter can happen if a child process
 // outlives its rank.
 func (m *collective) addCall(call fenceCall) bool {

@@ -69,7 +69,7 @@ type pairSet struct {
 	keys  map[string]bool
 }
 
-// keyOverhead is the number of bytes that is counted for each key in addition to its encoded pair. This accounts for
+// keyOverhead is the number of bytes that are counted for each key, in addition to its encoded pair. This accounts for
 // the key's entry in the map.
 const keyOverhead = 64
 

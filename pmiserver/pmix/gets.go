@@ -116,8 +116,8 @@ func getTimeoutOf(o message.Options) getTimeout {
 	return getTimeout(o.Timeout())
 }
 
-// awaitCommit answers a Get of data of a rank on this node. If the rank has not committed the key yet but may still do
-// so, the Get waits for a commit (rule PMIX-33).
+// awaitCommit answers a Get that requests data of a rank on this node. If the rank has not committed the key yet but
+// may still do so, the Get waits for a commit (rule PMIX-33).
 func (g *group) awaitCommit(source *localRank, w *pendingGet, timeout getTimeout) {
 	g.mu.Lock()
 	set, status := source.pairsFor(w), message.Success

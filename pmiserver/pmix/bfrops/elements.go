@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// These are the errors about a message. The Reader wraps them with the details.
+// These errors say what is wrong with a message. The Reader returns errors that wrap them and add details.
 var (
 	ErrMalformed = errors.New("the message is malformed")    // the message does not follow the encoding
 	ErrBound     = errors.New("the message exceeds a limit") // the message exceeds a limit of pmix-wire.md 11
