@@ -148,7 +148,7 @@ func (l *reader) withNotes() *reader { l.noteRead = true; return l }
 
 // recheckClaims looks for claims under paths that are not in readFiles. A file gets its name only when its text is
 // complete, so the files in readFiles need not be read again. If several jobs have published conflicting claims at the
-// same time, the job whose claim has the alphabetically first file name waits up to tieWait for the others to withdraw
+// same time, the job whose claim has the alphabetically first path waits up to tieWait for the others to withdraw
 // theirs. It gets an error if a conflicting claim remains. The others get an error at once.
 func (d *Dir) recheckClaims(ctx context.Context, others OtherClaims, readFiles map[string]bool, mine string, check func(OtherClaims) error) error {
 	deadline := time.Now().Add(tieWait)

@@ -30,8 +30,8 @@ write a file to the ledger, in the directory of their own user:
 UID is the requester's. RANDOM is visible to all, so another user could make a request with the same RANDOM.
 */
 
-// A PostedFile is a request or reply that this process has written to the ledger. All users of the node can read it
-// until Drop is called or this process dies.
+// A PostedFile is a request or reply that this process has written to the ledger. All users of the node can read it,
+// unless it is a reply that contains stacks. It exists until Drop is called or this process dies.
 type PostedFile struct {
 	ID   string // names the reply to a request
 	file *ownFile

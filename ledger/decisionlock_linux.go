@@ -15,7 +15,7 @@ file only the current user can lock (rule TRUST-17):
 
 	this process publishes its entry, then looks for entries of others
 	     published before ours       we wait until it is gone
-	     published in the same tick  of the two, the one whose file name sorts last publishes its entry
+	     published in the same tick  of the two, the one whose path sorts last publishes its entry
 	                                 again, and looks again; the first waits for that or for the
 	                                 other's end, because the other may have taken the lock before
 	                                 the first was published
@@ -33,8 +33,9 @@ type DecisionLock struct {
 	lockFile *ownFile // nil: the lock could not be published
 }
 
-// LockDecision takes the decision lock. It waits until no other request holds the lock. After LockWait, it continues
-// without waiting, and sets Warning in the result. It fails only if ctx is done.
+// LockDecision takes the decision lock. It waits until no other request holds the lock. If that takes too long, or if
+// it cannot publish an entry, it continues without waiting and sets Warning in the result. It fails only if ctx is
+// done.
 func (d *Dir) LockDecision(ctx context.Context) (*DecisionLock, error) {
 	name := kindLock + randomName()
 	s, err := d.newUnnamed()

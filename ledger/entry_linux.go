@@ -26,7 +26,8 @@ type inode struct{ dev, ino uint64 }
 
 func inodeOf(st *unix.Stat_t) inode { return inode{uint64(st.Dev), uint64(st.Ino)} }
 
-// An entry is the file of a claim, a ticket, a decision lock, a request or a reply, as found in a user directory.
+// An entry is the file of a claim, a ticket, a decision lock, a request, a reply or a published name, as found in a
+// user directory.
 type entry struct {
 	userDir
 	base        string // its name in the user directory
@@ -117,8 +118,8 @@ func (l *reader) noteError(err error) {
 	}
 }
 
-// readUserDir reads the entries of one user. Limits for the number and size of files are checked before any
-// file is opened. If a user exceeds them, all entries of this user are ignored.
+// readUserDir reads the entries of one user and calls use for each valid one. If the user has too many files, it opens
+// none of them. It stops early if the files are too large in total, or if reading them takes too long.
 func (l *reader) readUserDir(s userDir, kind string, use func(entry)) {
 	fd, err := l.d.openUserDir(s)
 	if err != nil {

@@ -177,8 +177,8 @@ func (d *Dir) takeName(s entry) bool {
 	return unix.Unlinkat(dir, s.base, 0) == nil // the name is random, so no other file has it
 }
 
-// lockNames waits until no other process of the current user is publishing a name. It uses the lock of a file
-// that only the current user can open and that exists only while the lock is held.
+// lockNames waits until no other process of the current user is publishing a name, but for at most namesLockWait. It
+// uses the lock of a file that only the current user can open and that exists only while the lock is held.
 func (d *Dir) lockNames(ctx context.Context) (unlock func(), err error) {
 	dir, _, err := d.openOwnDir()
 	if err != nil {

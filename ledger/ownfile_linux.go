@@ -103,7 +103,8 @@ func (s *ownFile) mode() uint32 {
 	return publicMode
 }
 
-// These are the permissions of entries. Other users may read all entries except replies that contain stacks.
+// These are the permissions of entries. Other users may read all entries, except replies that contain stacks and names
+// that only jobs of the same user may find.
 const (
 	publicMode  = 0o644
 	privateMode = 0o600
@@ -253,8 +254,8 @@ func (s *ownFile) writeAndPublish(name string, text []byte) error {
 	return err
 }
 
-// publishedAt returns the time at which the file got its name, in nanoseconds since the Unix epoch by the kernel's
-// clock.
+// publishedAt returns the time at which the file got its name, in nanoseconds since the Unix epoch. The kernel records
+// it as the time of the last change of the inode.
 func (s *ownFile) publishedAt() (int64, error) {
 	var st unix.Stat_t
 	err := unix.Fstat(s.fd, &st)

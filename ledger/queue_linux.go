@@ -144,9 +144,9 @@ func (d *Dir) publishTicket(t Ticket) (*ownFile, error) {
 // only become shorter. A ticket that appears later with a lower number is ignored, because its user is trying to jump
 // the queue.
 //
-// If several processes have taken the same number at the same moment, only the ticket whose file name sorts first may
-// remain. mine is the path of this process's ticket. alone is true if this ticket may remain and the other tickets have
-// been withdrawn. Tickets with the same number that are not withdrawn in time are included in earlier.
+// If several processes have taken the same number at the same moment, only the ticket with the alphabetically first
+// path may remain. mine is the path of this process's ticket. alone is true if this ticket may remain and the other
+// tickets have been withdrawn. Tickets with the same number that are not withdrawn in time are included in earlier.
 func (d *Dir) ticketsBefore(number int64, mine string) (earlier []queuedTicket, alone bool, err error) {
 	deadline := time.Now().Add(tieWait)
 	for pause := 500 * time.Microsecond; ; pause *= 2 {
@@ -220,9 +220,9 @@ func (p *QueuePlace) Leave() error {
 	return nil
 }
 
-// WaitForTurn blocks until no live ticket is before this place, or ctx is done. If moved is not nil, it is called
-// with the number of tickets before this place, first at once and then after each change. WaitForTurn does not
-// poll: inotify reports when a file disappears, and WaitForTurn then checks only that file.
+// WaitForTurn blocks until no live ticket is before this place, or ctx is done. If moved is not nil, it is called with
+// the number of tickets before this place, first at once and then after each change. WaitForTurn polls only if inotify
+// is not available. Otherwise inotify reports when a file disappears, and WaitForTurn then checks only that file.
 func (p *QueuePlace) WaitForTurn(ctx context.Context, moved func(ahead int)) error {
 	w := newWatcher(p.d)
 	defer w.close()

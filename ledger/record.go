@@ -152,8 +152,9 @@ func encode(v any) ([]byte, error) {
 	return text, err
 }
 
-// decodeClaim decodes a claim from the contents of a file with the given name and owner. It returns an error for any
-// contents that this program cannot have written.
+// decodeClaim decodes a claim from the contents of a file with the given name and owner. It returns an error if the
+// contents cannot be those of a claim. It truncates long texts, and drops an unknown idle reason and impossible gang
+// data.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText
 	if err := decodeAs(name, owner, text, &c, func() (string, int) { return c.File, c.UID }); err != nil {
@@ -312,8 +313,9 @@ func checkTicket(t Ticket) error {
 	return errors.Join(checkID(t.Job), checkCount("size", t.Size), checkCount("CPUs", t.CPUs), checkCount("PID", t.PID), checkCount("shape", t.ExactPerNode), checkCount("ranks on a node", t.PerNode), checkCount("delay", t.MaxSetDelay), checkTime(t.Since), checkTime(t.SetDelayEnd))
 }
 
-// checkPlausible returns an error for an impossible claim of another user (rule TRUST-15). A claim is impossible if
-// a node with the given number of CPUs cannot have such a claim, or if the claim contains a CPU or GPU twice.
+// checkPlausible returns an error for an impossible claim of another user (rule TRUST-15). A claim is impossible if a
+// node with the given number of CPUs cannot have such a claim, or if it contains a rank or a GPU twice. size is the
+// length of the claim in bytes, and ranks is the maximum number of its ranks.
 func checkPlausible(c Claim, size, cpus, ranks int) error {
 	if n := len(c.Ranks); n > ranks || int64(size) > maxClaimSize(n) {
 		return fmt.Errorf("the claim is invalid: a claim of %d ranks cannot have %d bytes", n, size)

@@ -22,8 +22,8 @@ type userDir struct {
 }
 
 // listUserDirs returns the user directories of all users. It stops reading the ledger directory at the deadline, since
-// any user may fill that directory. If there is too little time, listUserDirs looks up by name the directories of all
-// users who can have a valid entry. These are the users who have a running process or are in the user database.
+// any user may fill that directory. If it has not read all names, it looks up by name the directories of all users who
+// can have a valid entry. These are the users who have a running process or are in the user database.
 func (d *Dir) listUserDirs(deadline time.Time) ([]userDir, error) {
 	names, whole, err := d.listNames(d.dir, ".", maxListed, deadline)
 	if err != nil {

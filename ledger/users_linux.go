@@ -74,7 +74,7 @@ func fieldAt(fields []string, i int) string {
 // a user can have 65,536 subordinate IDs (rule TRUST-14).
 const noUser = -1
 
-// userOf returns the user whose limits apply to a uid. It returns the uid itself, or noUser if the uid has no
+// userOf returns the user whose limits apply to a uid. It returns the uid itself, or noUser if the uid certainly has no
 // account.
 func (d userDB) userOf(uid int) int {
 	if d.names[uid] != "" {
@@ -115,7 +115,7 @@ func (l userLoad) plus(m userLoad) userLoad { return userLoad{l.names + m.names,
 
 func (d *Dir) newUserLimits() *userLimits { return &userLimits{d: d, each: make(map[int]userLoad)} }
 
-// countUser adds the size of an entry to the total of the entry's user. It reports whether the user is within the
+// countUser adds m, a number of file names or bytes, to the total of a user. It reports whether the user is within the
 // limits.
 func (l *userLimits) countUser(uid int, m userLoad) bool {
 	if l.all = l.all.plus(m); l.all.exceedsLimit() {
