@@ -106,16 +106,16 @@ func groupOf(m wire.Message) (name string, found bool) {
 	return "", false
 }
 
-// cancelSearch stops the search.
+// cancelSearch stops the search, if there is one.
 func (j *Job) cancelSearch() {
 	if j.search != nil {
 		j.search.stop()
 	}
 }
 
-// endSearch stops the search at the end of an attempt (one run of all ranks), and waits up to one second for
-// it. If the search takes longer, for example to look up a name, its goroutine later releases the nodes that
-// it finds.
+// endSearch stops the search at the end of an attempt (one run of all ranks), waits up to one second for it, and
+// releases the nodes that it has found. If the search takes longer, for example to look up a name, its goroutine
+// releases the nodes later.
 func (j *Job) endSearch() {
 	j.cancelSearch()
 	if j.search == nil {

@@ -20,8 +20,8 @@ import (
 	"remshell/wire"
 )
 
-// supervise handles events until no process of the job is running. Package supervise decides what to do about each
-// event, and Job.Step carries it out.
+// supervise handles events until supervision ends, usually because no process of the job is left. Package supervise
+// decides what to do about each event, and Job.Step carries it out.
 func (j *Job) supervise(ctx context.Context) {
 	defer j.watchSilentNodes()()
 	due := j.callDue(time.Now())
@@ -67,9 +67,9 @@ func (j *Job) askBatchSystem() {
 	}
 }
 
-// report reports the end of an attempt (one run of all ranks) and returns its result. It reports the cause,
-// waits for the rest of the output, and then prints notes and tables. If continues is true, another attempt
-// follows.
+// report reports the end of an attempt (one run of all ranks) and returns its result. It reports the cause, waits for
+// the rest of the output, and then prints notes and tables. If continues is true, another attempt follows, and report
+// only reports the cause.
 func (j *Job) report(ctx context.Context, continues bool) job.Result {
 	unread := j.Streams.SeekStdinBack()
 	reported := j.reportCause(j.State)

@@ -66,9 +66,10 @@ func (r *reservation) releaseEarlier() {
 	}
 }
 
-// tryBypass makes a plan that ignores the queue, if plan p was refused because other requests are waiting. It accepts this
-// plan only if the plan uses only CPUs that the job's previous attempt (one run of all ranks) still claims. No waiting
-// request could use these CPUs, and some may be waiting for this job to end. Otherwise it returns p and refused.
+// tryBypass makes a plan that ignores the queue, if plan p was refused because other requests are waiting. It accepts
+// this plan only if the plan uses only CPUs that the job's previous attempt (one run of all ranks) still claims. No
+// waiting request could use these CPUs, and some may be waiting for this job to end. Otherwise it returns p and
+// refused.
 func (r *reservation) tryBypass(ctx context.Context, p job.Plan, refused error) (job.Plan, error) {
 	var failed *plan.Error
 	if !errors.As(refused, &failed) || failed.Code != plan.CodeQueueBusy {

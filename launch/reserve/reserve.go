@@ -128,8 +128,8 @@ func newReservation(req job.Request, env Env) *reservation {
 }
 
 // Reserve finds nodes for a job. It waits in the queue if the request allows that. kept contains nodes of the previous
-// attempt (one run of all ranks), which Reserve reuses. The Reservation is never nil. After an error, its only purpose
-// is to report the results of connecting, and to be closed.
+// attempt (one run of all ranks), which Reserve reuses. The Reservation is never nil. After an error, the caller may
+// only read its Connections and close it.
 func Reserve(ctx context.Context, req job.Request, env Env, kept ...KeptNode) (*Reservation, error) {
 	r := newReservation(req, env)
 	r.takeOverKept(kept)

@@ -122,7 +122,8 @@ func (s *spool) append(piece []byte) error {
 	return err
 }
 
-// readNext returns the next bytes, but at most limit bytes. When no bytes are left, it returns an empty slice.
+// readNext returns the next bytes: first all bytes in memory, then at most limit bytes of the file at a time. When no
+// bytes are left, it returns an empty slice.
 func (s *spool) readNext(limit int) ([]byte, error) {
 	if piece := s.memory; len(piece) > 0 {
 		s.memory = nil

@@ -341,7 +341,7 @@ func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
 	}
 }
 
-// writeDue calls WriteDue of the sinks for which it is due, and writes their output.
+// writeDue calls WriteDue of all sinks in dueSinks, and writes their output.
 func (p *Printer) writeDue() {
 	now := time.Now()
 	for o := range p.dueSinks {

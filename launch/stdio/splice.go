@@ -58,7 +58,8 @@ func (p *spliceSource) close() {
 
 func (p *spliceSource) limits() (maxBytes, minCredit int) { return wideBuffer, wideBuffer }
 
-// readAndSend moves input into the smallest of the readers' buffers and duplicates it into the others.
+// readAndSend moves input into the smallest of the readers' buffers, duplicates it into the others, and sends it to the
+// readers.
 func (p *spliceSource) readAndSend(int) error {
 	readers := p.f.activeReaders()
 	if len(readers) == 0 {

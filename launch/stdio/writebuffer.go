@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A writeBuffer collects bytes that are then written in one system call. It copies short pieces and keeps
+// A writeBuffer collects bytes, so that they can be written with few system calls. It copies short pieces and keeps
 // references to long ones.
 type writeBuffer struct {
 	list     [][]byte

@@ -42,7 +42,8 @@ func (s *State) endWithCause(c Cause, now time.Time) []Action {
 	return s.endRanks(now, Ending, s.policy.Grace)
 }
 
-// setCause makes c the cause of the job's end, if there is none yet.
+// setCause makes c the cause of the job's end, if there is none yet. Otherwise, it keeps c in laterEnd if c is the
+// first later cause of a kind in externalCauses.
 func (s *State) setCause(c Cause, now time.Time) {
 	if s.Cause != nil {
 		if s.laterEnd == nil && slices.Contains(externalCauses, c.Kind) {

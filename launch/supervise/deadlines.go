@@ -121,8 +121,8 @@ func (s *State) timeLeft(now time.Time) time.Duration {
 	return max(time.Second, s.policy.BatchJob.End.Add(-s.policy.Margin).Sub(now))
 }
 
-// End returns the time at which the job must end: the earliest of -timeout, the wall time limit, and the end of the
-// batch job. The zero time means that the end is unknown.
+// End returns the time at which the job must end. It is the earliest of the times that -timeout, the wall time limit
+// and the batch job set. The zero time means that the end is unknown.
 func (s *State) End() time.Time {
 	var ends time.Time
 	if run := s.deadlines.run; !run.IsZero() {

@@ -28,7 +28,7 @@ type (
 		Rank, Code   int
 		Reason, Hint string
 	}
-	// NodeLost reports that the connection to a node has ended.
+	// NodeLost reports that mpiexec has lost contact with a node.
 	NodeLost struct {
 		Node int
 		Why  string

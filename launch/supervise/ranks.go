@@ -113,8 +113,8 @@ func (t *rankTable) markRankOver(rank int) bool {
 	return true
 }
 
-// markNodeOver records that no process of the job is left on a node. It returns those ranks of the node that were
-// not recorded as ended before.
+// markNodeOver records that a node is lost, or that nothing of the job is left on it. It returns those ranks of the
+// node that were not recorded as ended before.
 func (t *rankTable) markNodeOver(node int) (ranks []int) {
 	n := &t.nodes[node]
 	if !n.finished {
