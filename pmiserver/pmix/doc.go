@@ -2,8 +2,8 @@
 Package pmix answers the PMIx clients inside the ranks of one node (pmix-wire.md).
 
 Each helper runs one Server for its job. It listens on a port of the loopback interface and serves all groups of
-ranks of the node. A client authenticates by the owner of its socket, which the kernel reports, and by a namespace that nobody
-can guess. Then it sends requests, and the replies may come in any order.
+ranks of the node. A client authenticates by the owner of its socket, which the kernel reports, and by a namespace that
+nobody can guess. Then it sends requests, and the replies may come in any order.
 
 	client                            Server                         others
 	  | connect ----------------------> |  pending: short deadline, few connections

@@ -104,7 +104,7 @@ type Proc struct {
 	Rank      Rank
 }
 
-// An Info is a key with a value. It is used for the options and the data of requests.
+// An Info is a key with a value. It is used for options and data, in requests and replies.
 type Info struct {
 	Key   string // at most MaxKey bytes
 	Flags uint32 // ignored: PMIx 4.2.2 sends uninitialized memory (PMIX-27)
