@@ -12,7 +12,7 @@ import (
 )
 
 // This file reads a topology from a sysfs tree (kernel: admin-guide/cputopology.rst,
-// ABI/testing/sysfs-devices-system-cpu). Every job waits for it, and a node may have hundreds of CPUs. So
+// ABI/testing/sysfs-devices-system-cpu). Every job waits for this, and a node may have hundreds of CPUs. So
 // a list that names the CPUs of a group is read once for the group. Facts that are equal for all cores are
 // read for one core.
 

@@ -65,7 +65,7 @@ func (s *placement) bindNode(i int, ranks []job.RankPlan) (note job.Note, failed
 	if n.unboundByClaims && note.Code == "" {
 		note = n.claimedNote()
 	}
-	mapped := len(s.req.CPUMap) > 0 && (note.Code == "" || note.Code == CodeClaimed) // by the user, whose order counts
+	mapped := len(s.req.CPUMap) > 0 && (note.Code == "" || note.Code == CodeClaimed) // the user's CPU map decides the order
 	shared := s.sharesCPUs || s.slotDemand(ranks) > len(pin.FreeSlots(slots, n.busy))
 	widths := s.slotsPerRank(n, ranks, slots)
 	if s.gpuDemand(ranks) > 0 && !mapped && !shared {

@@ -21,9 +21,9 @@ type candidate struct {
 	gpus          []gpu.GPU // free GPUs
 	unreachable   bool      // it could not be reached when it was probed
 	regionAccess
-	gateCPUs         int  // CPUs that count for the width of a gate, whatever the request says of threads and reserve
-	maxProcsFromNode bool // MaxProcs comes from the node's own administrator, who is stricter than the cluster file
-	unboundByClaims  bool // its ranks are not bound: other jobs claim CPUs that the batch system granted to this one (RM-20)
+	gateCPUs         int  // CPUs that count for the width of a gate: all but those that the cluster file reserves
+	maxProcsFromNode bool // MaxProcs is from the node's own administrator, whose limit is below that of the cluster file
+	unboundByClaims  bool // its ranks are not bound, because other jobs have claimed CPUs that the batch system granted to this job (RM-20)
 }
 
 // joinNames builds the candidates from the request and the results of the probes. If one machine has two names in the

@@ -11,7 +11,7 @@ import (
 	"remshell/text"
 )
 
-// This file reports which nodes and sets were chosen, and why no set was.
+// This file reports which nodes and sets were chosen, and why no set was chosen.
 
 // choiceFor returns, for the plan, a description of the chosen nodes and of how they were chosen. It returns nil if
 // neither the request nor the cluster restricts the choice of nodes.

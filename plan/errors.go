@@ -16,7 +16,7 @@ type Error struct {
 	Text          string
 	Remedy        string     // what the user can do; empty if nothing
 	Permanent     bool       // waiting cannot help (6.2)
-	QueuePosition int        // position in the queue, from 1, if the request is to wait there; else 0
+	QueuePosition int        // position in the queue, from 1, if the request must wait in it; else 0
 	WantedRanks   int        // number of requested ranks, if there is too little capacity; else 0
 	FreeRanks     int        // number of ranks that fit
 	Rejected      []job.Note // the nodes that cannot be used now

@@ -11,12 +11,12 @@ import (
 	"remshell/text"
 )
 
-// This file places gangs: jobs that share CPUs with other gangs in turns (--gang). A gang has one party, a number, and
-// must not share a CPU with a gang of the same party:
+// This file places gangs (--gang): jobs that take turns on the same CPUs. Each gang has a party, which is the number of
+// its turn. It must not share a CPU with a gang of the same party. It gets the first of these CPUs that suffice:
 //
-//	most = 0   free CPUs
-//	most = 1   CPUs of at most one gang: party 0, then 2, 1, 3
-//	...        the first that fits
+//	free CPUs
+//	CPUs with at most one gang: as party 0, then as party 2, 1 or 3
+//	CPUs with at most two gangs, and so on
 
 // solveForGang places the ranks of a gang, which is a job that takes turns with other jobs on the same CPUs. It prefers
 // free CPUs, and then CPUs that few gangs use. party is the number of the turn in which the gang runs. solved is the

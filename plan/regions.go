@@ -5,8 +5,7 @@ import (
 	"remshell/plan/region"
 )
 
-// This file finds the region of each candidate, and whether the job may enter that region (which-hosts.md
-// 10).
+// This file finds the region of each candidate, and whether the job may use that region (which-hosts.md 10).
 
 // A regionAccess says to which region a candidate belongs, and whether the job may use that region.
 type regionAccess struct {

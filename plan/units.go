@@ -12,9 +12,9 @@ import (
 // This file determines the slots of a node (which-hosts.md 9.3, 9.4). A unit is a core or a hardware
 // thread:
 //
-//	cores, by the node's map            0 1 2 3      busy units and padding are determined here
+//	cores, by the node's map            0 1 2 3      busyUnits finds the busy units here
 //	their threads, if threads count     0 4 1 5 2 6 3 7
-//	without the last ones, in reserve   0 4 1 5 2 6
+//	without those that are reserved     0 4 1 5 2 6
 //	by the user's map, if it applies    2 6 1 5 0 4
 
 // applySlotRules applies two settings of the request to a candidate: whether slots are hardware threads, and

@@ -45,7 +45,7 @@ type Listener struct {
 	mu           sync.Mutex           // guards the fields below
 	expected     map[int]expectedRank // by ID; expiredID once the ID is no longer valid
 	pendingConns []*PendingConn       // connections without an ID so far, oldest first
-	wrongIDs     int                  // number of IDs received that no rank was given
+	wrongIDs     int                  // number of received IDs that belong to no rank
 }
 
 // An expectedRank is the rank to which a PMI_ID belongs.

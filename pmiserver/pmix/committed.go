@@ -19,8 +19,8 @@ type group struct {
 	byRank map[int]*localRank
 	ending atomic.Bool // its ranks must no longer wait for other processes
 
-	otherJob    bool // it is of another job, and all is known of it
-	connections int  // of the other job with ranks of this node; server.mu guards it
+	otherJob    bool // it belongs to another job, and all its data is here
+	connections int  // how often it was connected and not disconnected, if otherJob; server.mu guards it
 
 	// fenceData is the data that fences have brought from ranks of other nodes, by rank, as committed. The
 	// slice is never changed, only replaced as a whole. It is nil until a fence brings data.
