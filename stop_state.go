@@ -18,8 +18,8 @@ and resumes all processes of a job, one host after the other, and sends each sig
 */
 type stopState struct{ continued atomic.Bool }
 
-// relay forwards signals in the order of their arrival, but not repetitions of a signal. It records which of SIGTSTP
-// and SIGCONT has arrived last.
+// relay forwards signals in the order of their arrival, except repetitions of SIGTERM and SIGHUP (endSignals). It
+// records which of SIGTSTP and SIGCONT has arrived last.
 func (p *stopState) relay(received <-chan os.Signal, target chan<- os.Signal) {
 	var ends endSignals
 	for s := range received {

@@ -180,8 +180,8 @@ func (u *unwinder) apply(regs Registers, f *fde, r row) (next Registers, ok bool
 	return next, true
 }
 
-// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both
-// architectures the frame pointer points to the caller's frame pointer, which the return address follows. ok is
+// byFramePointer returns the registers of the caller of a function that keeps a frame pointer. On both architectures,
+// the frame pointer points to the saved frame pointer of the caller, and the next word is the return address. ok is
 // false if these two values are not plausible.
 func (u *unwinder) byFramePointer(regs Registers) (next Registers, ok bool) {
 	fp, known := regs.Get(u.arch.fp)

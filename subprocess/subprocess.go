@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// outputTimeout is the maximum time for which a remaining child process may keep the output of a command open after
-// the command has ended.
+// outputTimeout is the maximum time for which processes that a command has left behind may keep the command's output
+// open.
 const outputTimeout = time.Second
 
 // Run runs a command that exec.CommandContext has created. attr is the result of SessionAttr or GroupAttr. When the

@@ -39,7 +39,7 @@ const (
 	Fence   = "fence"   // until no process of the last attempt can be running
 )
 
-// A stepInfo describes a step in pictures of traces.
+// A stepInfo says how a step looks in pictures of traces, and whether Slowest counts it.
 type stepInfo struct {
 	step             string
 	color            string // in the SVG picture

@@ -74,8 +74,8 @@ func chooseHosts(all []hostTracks) (shown []hostTracks, hidden int) {
 	return slices.DeleteFunc(slices.Clone(all), func(o hostTracks) bool { return !in[o.name] }), len(all) - len(in)
 }
 
-// sortWeight returns a number by which rows are sorted: mpiexec first, then hosts on which a step failed, then the
-// other hosts.
+// sortWeight returns a number by which mpiexec and the hosts are sorted, the largest first: mpiexec, then hosts on
+// which a step failed, then the other hosts.
 func (o hostTracks) sortWeight() int {
 	failed := func(s Span) bool { return s.Why != "" }
 	switch {

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A hostTracks contains the lanes of a host, or of mpiexec. A lane is a line of steps in a trace viewer.
+// A hostTracks contains the lanes of a host, or of mpiexec.
 type hostTracks struct {
 	name   string // empty: mpiexec
 	tracks []lane
 }
 
-// A lane is a row of the trace, or a part of a row. Any two steps of a lane either follow each other or are nested,
-// as trace viewers require.
+// A lane is one line of steps in a trace viewer. It is a row of the trace or, if steps of the row overlap, a part of
+// the row. Any two steps of a lane either follow each other or are nested, as trace viewers require.
 type lane struct {
 	Row
 	overlap int // number of the lane within the row; the first is 0
 	spans   []Span
 }
 
-// groupByHost returns mpiexec and the hosts, each with its lanes, in the order of their first spans.
+// groupByHost returns mpiexec and then the hosts in the order of their first spans, each with its lanes.
 func groupByHost(spans []Span) (all []hostTracks) {
 	at := make(map[string]int)
 	rows := make(map[Row][]Span)

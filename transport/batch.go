@@ -67,7 +67,7 @@ func (s *ByStarter) Route(host Host) (string, error) {
 	return "by " + strings.Join(argv, " "), err
 }
 
-// starterCall returns the starter's command line for one host.
+// starterCall returns the call of the starter for one host.
 func (s *ByStarter) starterCall(host Host) (batch.Call, error) {
 	call, err := s.StarterCall(host)
 	if err == nil {
@@ -149,7 +149,7 @@ func (s *ByStarter) why(status error, stderr string) string {
 	return s.System.Starter.Program + ": " + cmp.Or(s.System.Starter.ErrorLine(stderr), waitErrorText(status))
 }
 
-// NotInJob returns the error for a host that does not belong to the batch job.
+// NotInJob returns the error for a host that does not belong to the batch job with this number in the batch system.
 func NotInJob(host, system, number string) error {
 	return &Error{Host: host, Step: "config", Kind: KindConfig, Why: fmt.Sprintf("the host is not part of %s", batch.JobName(system, number)),
 		Remedy: "add it to the allocation, or use -launcher ssh --allow-outside"}
@@ -234,7 +234,8 @@ func envValue(environ []string, name string) (value string) {
 	return value
 }
 
-// deliverStreams passes each helper's connection to the dialBack of the helper's host.
+// deliverStreams passes each helper's connection to the dialBack of the helper's host. channels contains the channel of
+// each host's dialBack.
 func (c *dialBackListener) deliverStreams(channels map[string]chan net.Conn) {
 	for {
 		select {

@@ -397,8 +397,8 @@ func ReportCannotDialBack(out io.Writer, host string, cause error) {
 	fmt.Fprintf(out, "%s%s fail %s%s\n", lineMarker, host, cannotDialBackPrefix, cause)
 }
 
-// readStepOutput reads the output of a step until its end, so that the starter program never blocks in a write.
-// It sends the lines to the channel lines. After stop is closed, it drops the lines.
+// readStepOutput reads the output of a step until its end, so that the starter program never blocks in a write. It
+// sends each line of the protocol to the channel lines. After stop is closed, it drops these lines.
 func readStepOutput(out io.Reader, lines chan<- stepLine, stop <-chan struct{}) {
 	defer close(lines)
 	in := bufio.NewReaderSize(out, maxLine)
@@ -475,7 +475,8 @@ func (l *stepLink) silence() time.Duration   { return 0 }
 // lookInterval is the interval at which stepLink.ended reads the starter's stderr, to find a line about the helper.
 const lookInterval = 10 * time.Millisecond
 
-// ended waits up to limit until the step ends or the starter reports that this helper has ended.
+// ended waits, at most for limit, until the step ends or the starter reports that this helper has ended. It returns how
+// the helper ended.
 func (l *stepLink) ended(limit time.Duration) linkEnd {
 	for waited := time.Duration(0); waited < limit; waited += lookInterval {
 		if l.starter.program.waitFor(lookInterval) {

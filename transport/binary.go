@@ -61,7 +61,7 @@ func (w StepTracer) forHost(host string) sshx.StepTracer {
 	return func(step string) func(error) { return w(host, step) }
 }
 
-// WithTracer returns a copy of s whose connections call w for their steps.
+// WithTracer returns a copy of s that calls w for each step of connecting to a host.
 func (s HelperBinary) WithTracer(w StepTracer) HelperBinary {
 	s.tracer = w
 	return s

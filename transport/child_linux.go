@@ -92,8 +92,8 @@ func findOrphans(helper startTime) []int {
 	return found
 }
 
-// pipesIn returns the pipes and sockets that a process has open, other than its standard streams. fds is the process's
-// directory /proc/PID/fd.
+// pipesIn returns the pipes and sockets that a process has open, such as "pipe:[4711]", except its standard streams.
+// fds is the process's directory /proc/PID/fd.
 func pipesIn(fds string) map[string]bool {
 	pipes := map[string]bool{}
 	entries, _ := os.ReadDir(fds)

@@ -91,8 +91,8 @@ func Classify(stderr string, exit int) Verdict {
 	return Verdict{KindOther, "start", lastLineOr(stderr, noMessageText(exit)), "", ""}
 }
 
-// lineWith returns the first line that contains part, which must be in lower case. The result is "" if part
-// is empty or no line contains it.
+// lineWith returns the first line of text that contains part. It ignores the case of the text, but part must be in
+// lower case. The result is "" if part is empty or no line contains it.
 func lineWith(text, part string) string {
 	for line := range strings.Lines(text) {
 		if part != "" && strings.Contains(strings.ToLower(line), part) {

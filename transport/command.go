@@ -44,7 +44,7 @@ func (c *Command) argv(host Host) ([]string, error) {
 
 func (c *Command) timeout() time.Duration { return loginTimeout(c.Timeout) }
 
-// dial runs the program for one host.
+// dial runs the program for one host, and returns the stream of the helper that it starts there.
 func (c *Command) dial(ctx context.Context, host Host) (io.ReadWriteCloser, error) {
 	argv, err := c.argv(host)
 	if err != nil {

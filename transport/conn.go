@@ -7,7 +7,7 @@ Package transport starts helpers on hosts and returns the stdin and stdout of ea
 	                                   Command      any program that gives a shell: ssh, kubectl exec -i
 	                                   ByStarter    a batch system's starter, one call for each host; helpers may connect to mpiexec
 	                                   OneStep      the same, one call for all hosts: helpers connect to mpiexec
-	                                   Unreachable  a command line without a transport to other hosts
+	                                   Unreachable  no transport: an error for each other host
 
 	Transport.Dial(ctx, []Host) <-chan Result     one call for the whole set; sends each Result when it is known
 
@@ -129,7 +129,7 @@ func (c *Conn) Close() error { return c.link.Close() }
 // "found" means that the node already had the binary, at an unknown place. "child" is this machine.
 func (c *Conn) Source() string { return c.source }
 
-// Noise returns the text that the login shell printed before it ran the command.
+// Noise returns the text that the login shell printed before it ran /bin/sh.
 func (c *Conn) Noise() []byte { return c.noise }
 
 // Sent returns how many bytes of the binary were sent.

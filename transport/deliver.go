@@ -78,8 +78,8 @@ func (s HelperBinary) deliver(limit *deadline.Deadline, host string, l helperLin
 	return nil, err
 }
 
-// A delivery is one run of the protocol that sends the helper's program to a host and starts it. The comment of the
-// package describes the protocol.
+// A delivery is one run of the protocol that sends the helper's program to a host and starts it. The package comment
+// describes the protocol.
 type delivery struct {
 	*Conn
 	self         HelperBinary
@@ -153,8 +153,9 @@ func (d *delivery) converse() error {
 	}
 }
 
-// retryOtherMachine sends the delivery script again, for the binary of the node's architecture. line is the
-// script's report of the architecture. retryOtherMachine retries only once for a host.
+// retryOtherMachine sends the delivery script again, for the binary of the node's architecture. line is the content of
+// a "fail" line of the script. If it does not report another architecture, or if the script has already been sent
+// again, retryOtherMachine returns an error.
 func (d *delivery) retryOtherMachine(line string) (retried bool, err error) {
 	code, uname, _ := strings.Cut(line, " ")
 	if code != "machine" || d.self.goos != "" {

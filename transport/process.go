@@ -103,8 +103,8 @@ func (p *localCommand) waitFor(limit time.Duration) bool {
 	}
 }
 
-// ended returns how the program ended. The reason is empty if this process has ended the program, because ssh then only
-// reports "Killed by signal 15.", which explains nothing.
+// ended waits, at most for limit, for the program to end, and returns how it ended. The reason is empty if this process
+// has ended the program, because ssh then only reports "Killed by signal 15.", which explains nothing.
 func (p *localCommand) ended(limit time.Duration) linkEnd {
 	if !p.waitFor(limit) {
 		return linkEnd{exit: -1}

@@ -144,8 +144,8 @@ const (
 	killGrace  = 500 * time.Millisecond
 )
 
-// endGroup waits for a short time until the program ends by itself. Otherwise it ends the processes of the program's
-// process group with SIGTERM and, after a grace period, SIGKILL.
+// endGroup ends the processes of the program's process group. If the program does not end by itself within a short
+// time, endGroup sends SIGTERM and, after a grace period, SIGKILL.
 func endGroup(p *localCommand) {
 	if p.waitFor(closeGrace) {
 		return

@@ -92,8 +92,8 @@ func withoutComments(script string) string {
 	return b.String()
 }
 
-// sharedParts returns all directories on the path of a program, from the root, and then the path itself. It returns nil
-// for a path that the script cannot handle.
+// sharedParts returns all directories on the path of a program, starting with the root, and then the path itself. It
+// returns nil for a path that the script cannot handle.
 func sharedParts(file string) []string {
 	if !path.IsAbs(file) || path.Clean(file) != file || strings.ContainsFunc(file, func(r rune) bool { return r < ' ' }) {
 		return nil

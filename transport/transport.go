@@ -55,8 +55,8 @@ type PanicError struct {
 	Stack []byte // for the log
 }
 
-// NewPanicError returns the error for a value that recover has returned. It must be called directly by the
-// deferred function, so that it records the right stack.
+// NewPanicError returns the error for a value that recover has returned. It must be called directly by the deferred
+// function, so that it records the stack of the panic.
 func NewPanicError(value any) *PanicError { return &PanicError{value, debug.Stack()} }
 
 func (c *PanicError) Error() string { return fmt.Sprintf("internal error: %v", c.Value) }
@@ -229,8 +229,7 @@ type LocalOverride struct {
 	IsLocal func(Host) bool
 }
 
-// Dial marks each host for which IsLocal returns true as this machine. Then it passes all hosts to the wrapped
-// transport.
+// Dial marks each host for which IsLocal returns true as this machine. Then it calls Transports.Dial with all hosts.
 func (h LocalOverride) Dial(ctx context.Context, hosts []Host) <-chan Result {
 	hosts = slices.Clone(hosts)
 	for i := range hosts {

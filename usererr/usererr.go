@@ -56,7 +56,8 @@ func Detail(err error) string {
 	return ""
 }
 
-// Details collects the details of hosts that fail for the same reason. The zero value is empty.
+// Details records the first detail of several hosts that fail for the same reason, and whether their details differ.
+// The zero value is empty.
 type Details struct {
 	host, first string
 	differ      bool
@@ -73,7 +74,7 @@ func (d *Details) Add(host, detail string) {
 	}
 }
 
-// Merge adds all details that added contains.
+// Merge adds the details that added records.
 func (d *Details) Merge(added Details) {
 	d.Add(added.host, added.first)
 	d.differ = d.differ || added.differ

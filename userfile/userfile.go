@@ -44,7 +44,7 @@ func (e *OtherUserError) Hint() string { return "give a file in a directory of y
 const maxLinks = 40
 
 // Resolve follows the links in a name and returns the name without links. Parts that do not exist stay as they are. If
-// another user may have created one of the links, Resolve returns an *OtherUserError.
+// another user has created one of the links in a directory such as /tmp, Resolve returns an *OtherUserError.
 func Resolve(name string) (string, error) {
 	at := ""
 	if filepath.IsAbs(name) {

@@ -76,7 +76,7 @@ func (c *Codec) Num(p *int, s Range) {
 	}
 }
 
-// Num8 reads or writes a number within s in an int8. All values in s must fit into an int8.
+// Num8 reads or writes an int8 within s. All values in s must fit into an int8.
 func (c *Codec) Num8(p *int8, s Range) {
 	n := int64(*p)
 	c.Num64(&n, s)
@@ -85,7 +85,7 @@ func (c *Codec) Num8(p *int8, s Range) {
 	}
 }
 
-// Num64 reads or writes a number within s in an int64.
+// Num64 reads or writes an int64 within s.
 func (c *Codec) Num64(p *int64, s Range) {
 	c.varint(p)
 	if c.Reading && c.err == nil && !s.contains(*p) {
@@ -229,7 +229,7 @@ func (c *Codec) Nums(p *[]int, maxLen Length, bounds Range) {
 	List(c, p, maxLen, func(c *Codec, p *int) { c.Num(p, bounds) })
 }
 
-// Texts reads or writes a list of strings meant for programs.
+// Texts reads or writes a list of at most maxLen strings meant for programs, each of at most maxTextLen bytes.
 func (c *Codec) Texts(p *[]string, maxLen Length, maxTextLen Length) {
 	List(c, p, maxLen, func(c *Codec, p *string) { c.Text(p, maxTextLen) })
 }

@@ -77,7 +77,7 @@ func (c *Conn) Successor() *Conn {
 	return &Conn{connState: c.connState}
 }
 
-// Send encodes m and queues it for the writer. The error that Send returns comes from an earlier write, so the last
+// Send encodes m and queues it for the writer. If a write fails, only later calls of Send return the error, so the last
 // messages before a failure may be lost without an error. If m is a Data from NewData, Send releases it.
 func (c *Conn) Send(m Message) error {
 	if c.inProcess != nil {
@@ -192,9 +192,9 @@ func (c *Conn) runWriter(buffer []byte) {
 	}
 }
 
-// takePending returns the pieces that wait to be written. Messages that are sent later are appended to buffer, which
-// the writer has just written. err is the result of the last write. If err is not nil, or nothing waits, takePending
-// returns nil and the writer ends.
+// takePending returns the pieces that wait to be written. Messages that are sent later are appended to buffer, whose
+// content the writer has just written. err is the result of the last write. If err is not nil, or nothing waits,
+// takePending returns nil and the writer ends.
 func (c *Conn) takePending(buffer []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -395,8 +395,8 @@ func (c *Conn) writerDone() chan struct{} {
 	return c.writer
 }
 
-// stopSending makes every later Send fail, and calls drop, which discards unsent messages. It does nothing
-// and returns false if a successor has taken over the stream.
+// stopSending makes every later Send fail, and calls drop, which discards unsent messages. If a successor has taken
+// over the stream, stopSending does nothing and returns false.
 func (c *Conn) stopSending(drop func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -57,8 +57,8 @@ func (m *Fenced) deflated() *Fenced {
 	return &Fenced{ID: m.ID, Err: m.Err, Size: len(c.buf), Deflated: deflated}
 }
 
-// Deflate compresses b. As a test, it compresses only the first sample bytes before all of b. smaller is false if the
-// sample, or all of b, does not become much smaller.
+// Deflate compresses b. Before that, it compresses the first sample bytes of b as a test. smaller is false if these
+// bytes, or all of b, do not become much smaller.
 func Deflate(b []byte, sample int) (deflated []byte, smaller bool) {
 	tried := b[:min(len(b), sample)]
 	if !worthDeflating(len(tried), len(deflate(tried))) {

@@ -29,8 +29,9 @@ func NewData(size int) *Data {
 	return &Data{Bytes: b[:size], pooled: b}
 }
 
-// SplicedData returns a piece of a rank's input. The piece consists of the n bytes in buffer. It can only be
-// sent inside one process. The sender may use buffer again after it has received credit for all n bytes.
+// SplicedData returns a Data message with a piece of a rank's input, which consists of the n bytes in buffer. The
+// message can only be sent inside one process. The sender may use buffer again after it has received credit for all n
+// bytes.
 func SplicedData(rank int, buffer *pipe.SpliceBuffer, n int) *Data {
 	return &Data{Rank: rank, Stream: Stdin, splice: buffer, spliced: n}
 }

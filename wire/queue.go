@@ -33,7 +33,7 @@ const (
 	PingEvery   = 5 * time.Second
 	PingTimeout = 15 * time.Second
 
-	// HeartbeatEvery is how often a helper that a batch system has started sends Ping to mpiexec.
+	// HeartbeatEvery is the interval at which a helper that a batch system has started sends Ping to mpiexec.
 	HeartbeatEvery = 10 * time.Second
 )
 
@@ -52,9 +52,9 @@ func (m *LockDecision) Fields(c *Codec) {
 	c.Bool(&m.LocalOnly)
 }
 
-// DecisionLocked is the reply to LockDecision. mpiexec then holds the decision lock, unless LocalOnly was set
-// or Notice is set. Notice says why the helper could not take the lock; other jobs may then be planned at the
-// same time. Ahead is the number of requests that are in the queue before this request.
+// DecisionLocked is the reply to LockDecision. mpiexec then holds the decision lock, unless LocalOnly was set or Notice
+// is set. Notice says why the helper could not take the lock; other jobs may then be planned at the same time. Ahead is
+// the number of requests in the queue before the request of this mpiexec.
 type DecisionLocked struct {
 	Ahead  int
 	Notice string

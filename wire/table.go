@@ -219,8 +219,9 @@ func unknownKind(kind byte) Violation {
 	return Violation(fmt.Sprintf("the host sent a message of unknown kind %d, or with a malformed body", kind))
 }
 
-// checkHeader checks the header of a frame. It returns the kind of the message, or an error if side self must not
-// receive it. It is called before the body is read (rule TRUST-31).
+// checkHeader checks the header of a frame. It returns the kind of the message, or an error if the kind is unknown, if
+// the body is too large, or if side self must not receive the message. It is called before the body is read (rule
+// TRUST-31).
 func checkHeader(kind byte, size uint64, self Side) (*Kind, error) {
 	k := kindByNumber(kind)
 	switch {

@@ -14,7 +14,7 @@ import (
 	"remshell/stack"
 )
 
-// maxMappings is the maximum number of executable mappings of a process that are used.
+// maxMappings is the maximum number of executable mappings of a process that Mappings returns.
 const maxMappings = 4096
 
 // Images holds the open ELF files of processes. It opens each file only once. The zero value is ready to use. Only one
@@ -31,7 +31,7 @@ type fileID struct {
 	changed  unix.Timespec
 }
 
-// Close closes all files. The images must not be used afterwards.
+// Close closes all files. Images that Mappings has returned must not be used afterwards.
 func (s *Images) Close() {
 	for _, f := range s.files {
 		f.Close()
@@ -78,8 +78,8 @@ func isSharedAndWritable(permissions string) bool {
 	return strings.HasPrefix(permissions, "rw") && strings.HasSuffix(permissions, "s")
 }
 
-// maxMapsBytes is how much of /proc/PID/maps is read. The kernel allows 65,530 mappings by default (vm.max_map_count),
-// but an administrator may allow any number.
+// maxMapsBytes is the maximum number of bytes of /proc/PID/maps that are read. The kernel allows 65,530 mappings by
+// default (vm.max_map_count), but an administrator may allow any number.
 const maxMapsBytes = 16 << 20
 
 // readMaps calls use for each mapping of a process, until use returns false.

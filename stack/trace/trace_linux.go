@@ -35,9 +35,9 @@ import (
 )
 
 const (
-	// windowBytes is how many bytes of a stack are copied while its thread is stopped. Of each stack after the
-	// first fullWindows stacks, only laterWindowBytes bytes are copied. Further bytes are read when the thread
-	// runs again.
+	// windowBytes is the number of bytes that are copied from the stack of each thread while the thread is stopped.
+	// After the first fullWindows threads, it is only laterWindowBytes. Further bytes are read when the thread runs
+	// again.
 	windowBytes      = 128 << 10
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64

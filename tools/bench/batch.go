@@ -58,8 +58,8 @@ func qsub(hosts int, out, errs, script string) []string {
 var roundsInJob = roundLimits{least: 5, most: 5}
 
 // slurmCases returns the cases that start one rank on each of 32 hosts in a Slurm job. One case uses a single srun for
-// all hosts and is compared with Hydra. The other uses one srun for each host and is compared with ssh, although Slurm
-// does not account for ranks that ssh starts.
+// all hosts and is compared with Hydra. The other uses one srun for each host and is compared with mpiexec over
+// ssh, although Slurm does not account for ranks that ssh starts.
 func (b *bench) slurmCases(dir string) []testCase {
 	const hosts = 32
 	ours := func(starter string) []string {

@@ -22,8 +22,7 @@ const (
 	openHello = "build/programs/hello.openmpi"
 )
 
-// A testCase is an mpiexec command, with the commands to which it is compared. Each round runs each of these commands
-// once.
+// A testCase compares an mpiexec command with other commands. Each round runs each of these commands once.
 type testCase struct {
 	name           string
 	ours           []string
@@ -38,8 +37,8 @@ type testCase struct {
 	prints func(sample) (time.Duration, error) // the time, as the ranks have printed it; nil: the wall time counts
 }
 
-// A roundLimits says how many rounds of a case are measured. The fields least and most are the smallest and
-// the largest number of rounds. Within these limits, rounds are repeated until the time for the case is over.
+// A roundLimits says how many rounds of a case are measured. The fields least and most are the smallest and the largest
+// number of rounds. Within these limits, rounds are repeated until the time in the field time has passed.
 type roundLimits struct {
 	least, most int
 	time        time.Duration
@@ -69,7 +68,8 @@ type caseGroup struct {
 	cases   []testCase
 }
 
-// groups returns all cases. dir is a directory that bench has created and that all hosts can read.
+// groups returns all cases, grouped by the test cluster that they need. dir is a directory that bench has created and
+// that all hosts can read.
 func (b *bench) groups(dir string) []caseGroup {
 	return []caseGroup{
 		{cases: slices.Concat(b.localCases(), b.waitingCases(), b.watchedCases(), b.pairCases(), b.streamCases(), b.exchangeCases(0, 512, 256), b.largeCases(dir))},

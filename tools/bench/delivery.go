@@ -31,7 +31,7 @@ func (b *bench) deliveryCases() []testCase {
 		lowerBoundArgs: []string{b.self, lowerBoundArg, "send", b.ours, hostNames(8)}}}
 }
 
-// removeDelivered removes the program cache, and the file receivedFile, from the hosts.
+// removeDelivered removes the copies of mpiexec from the hosts: the program cache and the file receivedFile.
 func (b *bench) removeDelivered(hosts []string) error {
 	var errs []error
 	for _, name := range hosts {

@@ -51,8 +51,8 @@ func lowerBoundSSH(program, hosts string) error {
 	})
 }
 
-// onEach logs in to all hosts at the same time and calls do with each connection. It joins the errors of all hosts and
-// returns the result.
+// onEach logs in to all hosts at the same time and calls do with each connection. hosts contains their names, separated
+// by commas. onEach joins the errors of all hosts and returns the result.
 func onEach(hosts string, do func(*sshx.Client) error) error {
 	user := sshx.User{Name: os.Getenv("USER"), Home: os.Getenv("HOME"), UID: os.Getuid(), Getenv: os.Getenv}
 	if user.Name == "" {

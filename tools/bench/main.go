@@ -11,8 +11,8 @@ the same work, bench compares mpiexec with a fixed goal.
 	      '-- bench --meter: starts the launcher, is the subreaper of its orphans, and
 	          prints wall time, CPU time, memory and exit code
 
-Both launchers start the same ranks on the same hosts, in turn, so that other load on the machine affects
-both. The first round is not counted: it fills the page cache and, for mpiexec, the program cache of the
+mpiexec (ours) and the other launcher (peer) start the same ranks on the same hosts, in turn, so that other load on the
+machine affects both. The first round is not counted: it fills the page cache and, for mpiexec, the program cache of the
 hosts. The floor is a lower bound, the least code that could do the work. Over SSH this is mpiexec's SSH
 client alone, on this machine a loop of forks, and in a Slurm job srun.
 

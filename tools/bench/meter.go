@@ -24,7 +24,7 @@ const (
 	meterOutputArg = "--meter-keepOutput"
 )
 
-// A meteredRun is a command whose run is measured.
+// A meteredRun is a command to run and to measure.
 type meteredRun struct {
 	words      []string
 	onHead     bool // run on the head of the test cluster, else on this machine

@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// pairScript starts the same job twice, at the same time. The job is an MPI program with one rank on each CPU,
-// whose ranks wait for each other all the time. Each job prints how many calls of MPI_Allreduce it has made in
-// the given number of seconds. The first arguments are mpiexec, the number of CPUs, and the seconds. Options of
-// mpiexec follow. The jobs use a ledger (directory of claims) of their own, so that other jobs on this machine
-// have no effect.
+// pairScript starts the same job twice, at the same time. The job is an MPI program with one rank on each CPU, whose
+// ranks wait for each other all the time. Each job prints how many calls of MPI_Allreduce it has made in the given
+// number of seconds. The first arguments are the path of mpiexec, the number of CPUs, and the seconds. Options of
+// mpiexec follow. The jobs use a ledger (directory of claims) of their own, so that other jobs on this machine have no
+// effect.
 const pairScript = `MPIEXEC_LEDGER=$(mktemp -d) && export MPIEXEC_LEDGER || exit
 run="$1 -q -host localhost -n $2 --mem-per-rank 1M" seconds=$3
 shift 3

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// These are the arguments that make this program a rank that writes lines, or a program that runs a command with
+// With the first of these arguments, this program writes lines, as a rank. With the second, it runs a command with
 // generated input:
 //
 //	--lines N             write N lines of 78 bytes

@@ -47,7 +47,7 @@ func tableLines(c testCase, sides [3][]sample) string {
 }
 
 // ratios returns, for each round, mpiexec's value divided by the peer's value. Load that slows down a whole round
-// does not change that round's ratio.
+// hardly changes the ratio of that round.
 func ratios(mpiexec, peer []float64) []float64 {
 	list := make([]float64, len(mpiexec))
 	for i := range mpiexec {

@@ -51,12 +51,12 @@ func isForTests(dir string) bool {
 	return path.Base(dir) == path.Base(path.Dir(dir))+"test"
 }
 
-// sampleAt returns a sample with the file and line of a position.
+// sampleAt returns a sample with this text, and with the file and line of a position.
 func (s source) sampleAt(pos token.Pos, text string) sample {
 	return sample{s.fset.Position(pos).String(), text}
 }
 
-// between returns the source between two positions.
+// between returns the source text between two positions.
 func (s source) between(start, end token.Pos) string {
 	return string(s.text[s.fset.Position(start).Offset:s.fset.Position(end).Offset])
 }

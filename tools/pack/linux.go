@@ -26,7 +26,7 @@ this package only if no other package provides it, or on request:
 
 	update-alternatives --set mpirun /usr/bin/mpirun.remshell
 
-On systems with RPM, other MPIs are not in PATH until a module is loaded. On these systems mpirun belongs to
+On systems with RPM, other MPIs are not in PATH until an environment module is loaded. On these systems mpirun belongs to
 this package as soon as the package is installed.
 */
 type linux struct {
@@ -165,8 +165,8 @@ func (p linux) folders() string {
 	return "\tmkdir -p " + strings.Join(slices.Compact(dirs), " ") + "\n"
 }
 
-// prerm returns the script that removes the package's files from update-alternatives. The script does nothing
-// during an upgrade, for which rpm passes 1.
+// prerm returns the script that removes mpirun of this package, with its slaves, from update-alternatives. The script
+// does nothing during an upgrade, for which rpm passes 1.
 func (p linux) prerm() string {
 	return `#!/bin/sh
 set -e

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tarball returns a tree of files and its directories as a .tar.gz. All files are owned by root. at is their
-// modification time. The result does not depend on this machine.
+// tarball returns a .tar.gz archive with the files of a tree and their directories. All files are owned by root. at is
+// their modification time. The result does not depend on this machine.
 func tarball(t tree, at time.Time) []byte {
 	var b bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&b, gzip.BestCompression) // its header has no time and no name

@@ -28,7 +28,7 @@ func link(target string) file  { return file{link: target, mode: 0o777} }
 // names returns the keys of m in sorted order.
 func names[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }
 
-// below returns a tree in which all files of t are in the directory top.
+// below returns a tree with all files of t, moved into the directory top.
 func below(top string, t tree) tree {
 	moved := make(tree, len(t))
 	for name, f := range t {
@@ -97,8 +97,8 @@ func portable(t target, programs map[target][]byte, texts, generated map[string]
 	return files
 }
 
-// helpers adds mpiexec for Linux nodes of other architectures to a tree. The files are in the directory in which
-// package transport looks for them.
+// helpers adds mpiexec for Linux nodes of other architectures to a tree. It puts the programs into the directory below
+// prefix in which package transport looks for them.
 func helpers(files tree, prefix string, mpiexecTarget target, programs map[target][]byte) {
 	for t, data := range programs {
 		if t != mpiexecTarget && t.os == "linux" {

@@ -27,7 +27,7 @@
 // all network namespaces share. A cluster is removed when the process that called Up ends, unless Options.Keep is
 // set.
 //
-// Only the load average of a host can be simulated (load.go). Delays, lost packets and clocks are not.
+// Only the load average of a host can be simulated (load.go). Delays, lost packets and wrong clocks cannot.
 package testbed
 
 import (

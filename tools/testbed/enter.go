@@ -54,8 +54,8 @@ func (f *Cluster) SSH() string {
 
 // Command returns a command to run on the head, in the working directory of this process. Its environment is
 // Environ(env...). In a cluster of kind Namespaces, nsenter(1) starts the command, which takes one or two milliseconds.
-// nsenter then replaces itself with the command, so the process ID is the command's own. The result's field Dir then
-// has no effect.
+// nsenter then replaces itself with the command, so the process ID is the command's own. In such a cluster, the
+// result's field Dir has no effect.
 func (f *Cluster) Command(ctx context.Context, env []string, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	if f.Kind == Namespaces {
@@ -78,11 +78,11 @@ func isFile(name string) bool {
 	return err == nil && st.Mode().IsRegular()
 }
 
-// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn
-// starts run on the head; fn must start them with the environment that Environ returns. Files that fn opens are
-// those of the head. Other goroutines are not on the head, such as goroutines that the standard library starts
-// in net.Dial. In a cluster of another kind than Namespaces, Enter only calls fn. Enter returns an error if fn
-// ends its goroutine, as t.Fatal does.
+// Enter calls fn on a thread that is in the head's namespaces, and returns when fn returns. Processes that fn starts
+// run on the head; fn must start them with the environment that Environ returns. Files that fn opens are those of the
+// head. Other goroutines, such as those that the standard library starts in net.Dial, do not run on the head. In a
+// cluster of another kind than Namespaces, Enter only calls fn. Enter returns an error if fn ends its goroutine, as
+// t.Fatal does.
 func (f *Cluster) Enter(fn func()) error {
 	done := make(chan error, 1)
 	go func() {
@@ -131,10 +131,10 @@ func (f *Cluster) setns() error {
 	return unix.Chdir(wd)
 }
 
-// On returns a command to run on a host or on the head, without ssh. In a cluster of kind Namespaces, the
-// command runs as root in the host's home directory. Killing the command does not kill processes in the host's
-// PID namespace. In other clusters, the command runs on this machine as the current user. Its environment then
-// contains the host's HOME and mark (markName).
+// On returns a command to run on a host or on the head, without ssh. In a cluster of kind Namespaces, the command runs
+// as root in the host's home directory. Killing it ends only nsenter(1), not the program that nsenter has started in
+// the host. In other clusters, the command runs on this machine as the current user. Its environment then contains the
+// host's HOME and mark (markName).
 func (f *Cluster) On(ctx context.Context, host, name string, args ...string) *exec.Cmd {
 	if host == Head {
 		return f.Command(ctx, nil, name, args...)

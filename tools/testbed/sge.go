@@ -44,7 +44,7 @@ func NoSGE() error {
 	return nil
 }
 
-// sgeFiles returns the files in the state directory that Grid Engine needs.
+// sgeFiles returns the files that Grid Engine needs in the state directory.
 func (f *Cluster) sgeFiles() []file {
 	files := []file{
 		{"sge.sh", 0o600, sgeScript},
@@ -143,7 +143,7 @@ h_rss INFINITY
 s_vmem INFINITY
 h_vmem INFINITY`
 
-// upSGE starts the master and a daemon on each host, and waits until all hosts accept jobs.
+// upSGE starts the master on the head and a daemon on each host, and waits until all hosts accept jobs.
 func (f *Cluster) upSGE(ctx context.Context) error {
 	if err := runWithOutput(f.Command(ctx, nil, "/bin/sh", f.path("sge.sh"))); err != nil {
 		return err

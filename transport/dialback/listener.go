@@ -140,7 +140,7 @@ func (d *Listener) PublicJoinToken(addresses []netip.Addr, variable, secret stri
 // streams.
 func (d *Listener) Connections() <-chan Connection { return d.connections }
 
-// StopExpecting records that the helper of a host will never connect.
+// StopExpecting makes the Listener refuse later connections of the helper of a host.
 func (d *Listener) StopExpecting(host string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -202,8 +202,8 @@ func (d *Listener) isClosed() bool {
 	return d.closed
 }
 
-// addPending adds a pending connection, and closes the oldest one if there are too many. It returns false if
-// the Listener is closed.
+// addPending adds a pending connection, and closes the oldest one if there are too many. If the Listener is closed,
+// addPending closes conn and returns false.
 func (d *Listener) addPending(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

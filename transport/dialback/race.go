@@ -82,7 +82,7 @@ var defaultTimeouts = timeouts{nextAddress: 250 * time.Millisecond, nextAfterAcc
 // errNoAnswer is returned for an address at which nothing has replied in time.
 var errNoAnswer = errors.New("no answer")
 
-// raceResults holds the channels for the results of raceAddresses. Sending a result never blocks, since the
+// raceResults holds the channels on which tryAddress reports to raceAddresses. Sending a report never blocks, since the
 // capacity of each channel is the number of addresses.
 type raceResults struct {
 	accepted chan int
