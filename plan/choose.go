@@ -261,8 +261,8 @@ func (c *nodeChooser) spanSets() (groups []placementGroup) {
 	return groups
 }
 
-// waitsForSet reports whether the job must still wait until it fits into one node set. It waits no longer than the delay in
-// its node-set request, and not at all if it would fit into no node set of the idle cluster.
+// waitsForSet reports whether the job must still wait until it fits into one node set. It waits no longer than the delay
+// in its node-set request, and not at all if it would fit into no node set of the idle cluster.
 func (c *nodeChooser) waitsForSet() bool {
 	if c.req.NodeSet.Policy == "" || c.req.NodeSet.Delay <= c.waited {
 		return false

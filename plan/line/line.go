@@ -32,7 +32,7 @@ type Requirement struct {
 	HoldsJob func(start, end int) bool
 }
 
-// minCapacity returns the capacity that each node of a run must have at least.
+// minCapacity returns the minimum capacity of each node in a run.
 func (n Requirement) minCapacity() int {
 	switch {
 	case n.Shape == 0:
@@ -116,7 +116,7 @@ func runs(capacities []int, minimum int) func(yield func(from, to int) bool) {
 	}
 }
 
-// shortestWindow returns the shortest window in a run of nodes that has room for the job. If several windows are
+// shortestWindow returns, within a run of nodes, the shortest window that has room for the job. If several windows are
 // equally short, it returns the first.
 func (n Requirement) shortestWindow(capacities []int, runStart, runEnd int) (shortest Window, ok bool) {
 	if n.Shape > 0 && n.HoldsJob == nil {

@@ -13,7 +13,7 @@ import (
 )
 
 /*
-These calls carry out a PMIx fence with data on this node. The calls down to Enter run in the client's goroutine.
+These calls carry out, on this node, a PMIx fence with data. The calls down to Enter run in the client's goroutine.
 The others run in the goroutine that Local starts when the last rank has entered, if there are other nodes:
 
 	client.handleRequest   COMMIT: group.commitPairs stores the pairs

@@ -20,7 +20,7 @@ type group struct {
 	ending atomic.Bool // its ranks must no longer wait for other processes
 
 	otherJob    bool // it belongs to another job, and all its data is here
-	connections int  // how often it was connected and not disconnected, if otherJob; server.mu guards it
+	connections int  // number of connects with it that no disconnect has undone, if otherJob; server.mu guards it
 
 	// fenceData is the data that fences have brought from ranks of other nodes, by rank, as committed. The
 	// slice is never changed, only replaced as a whole. It is nil until a fence brings data.

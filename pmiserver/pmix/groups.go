@@ -10,8 +10,8 @@ import (
 )
 
 // A PMIx group is a set of processes with an ID, as for MPI_Comm_create_from_group. A fence with this ID in
-// its kind constructs it, and another one destructs it. In between, the server stores nothing about it, but
-// for clients of old PMIx versions the list of its members (rememberGroup).
+// its kind constructs it, and another one destructs it. In between, the server stores only the
+// list of its members, for clients of old PMIx versions (rememberGroup).
 
 // constructGroup lets a rank enter the fence that constructs a PMIx group.
 func (c *client) constructGroup(q requestInfo, r *message.GroupConstruct) {
