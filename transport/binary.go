@@ -80,10 +80,10 @@ type stepVariables struct {
 	starterAddress string // variable with the address of the starter's machine; it may be unset
 }
 
-// ForStep returns a copy of s for the hosts of a batch step. In a step the binary is never sent, so a host without
-// the binary reports an error. host and near are the names of the variables in stepVariables.
-func (s HelperBinary) ForStep(host, near string) HelperBinary {
-	s.delivery, s.stepNames = "never", &stepVariables{host, near}
+// ForStep returns a copy of s for the hosts of a batch step. In a step the binary is never sent, so a host without the
+// binary reports an error. host and starterAddress are names of environment variables (stepVariables).
+func (s HelperBinary) ForStep(host, starterAddress string) HelperBinary {
+	s.delivery, s.stepNames = "never", &stepVariables{host, starterAddress}
 	return s
 }
 
