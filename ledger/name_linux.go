@@ -14,8 +14,8 @@ import (
 )
 
 /*
-Names that ranks publish for ranks of other jobs are entries, too. The helper that a job has opened for its names holds
-them, so they go with it:
+Names that ranks publish for ranks of other jobs are entries, too. A helper of the job publishes them, and they disappear
+when that helper ends:
 
 	helper of job A           our user directory                helper of job B
 	  |                                                            |

@@ -234,8 +234,8 @@ func allNames() string {
 	return strings.Join(names, ", ")
 }
 
-// parseBytes parses a size. The units b, k, m, g and t, as in kb, are powers of 1024 bytes. The units with a w, as
-// in kw, are powers of 1024 words of eight bytes. It returns false for a size above 2^60.
+// parseBytes parses a size. The units b, k, m, g and t, as in kb, are powers of 1024 bytes. The units with a w, as in
+// kw, are powers of 1024 words of eight bytes. It returns false if text is not a size, or if the size is above 2^60.
 func parseBytes(text string) (int64, bool) {
 	number := strings.TrimRight(text, "bwkmgt")
 	n, err := strconv.ParseInt(number, 10, 64)
@@ -254,8 +254,8 @@ func parseBytes(text string) (int64, bool) {
 // maxTime is the maximum time that is accepted, ten years. With this limit, sums of times do not overflow.
 const maxTime = 10 * 365 * 24 * time.Hour
 
-// parseTime parses a time in the form [[H:]M:]S[.D], or as numbers with the units d, h, m and s. It returns false
-// if the time is 0.
+// parseTime parses a time in the form [[H:]M:]S[.D], or as numbers with the units d, h, m and s. It returns false if
+// text is not such a time, or if the time is 0 or longer than maxTime.
 func parseTime(text string) (int64, bool) {
 	seconds, ok := 0.0, false
 	if strings.ContainsAny(text, "dhms") {

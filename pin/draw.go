@@ -49,9 +49,9 @@ func labelNumbers(label string, numbers []int) string {
 }
 
 // DrawCores draws the cores of a node, one character for each core, and marks the cores of some CPUs. "|" separates
-// packages, and "/" separates NUMA nodes and caches in a package. A core is "B" if all its usable CPUs are in cpus,
-// "b" if some but not all are, "." if none is, and "-" if the core has no usable CPU. For nodes with more than 64
-// cores, DrawCores instead returns the numbers of the marked cores, or "." if there are none.
+// packages, and "/" separates NUMA nodes and caches in a package. A core is "B" if all its usable CPUs are in cpus, "b"
+// if some but not all are, "." if none is, and "-" if the core has no usable CPU. For nodes with more than 64 cores,
+// DrawCores instead writes the numbers of the marked cores between the separators, or "." where there are none.
 func (t Topology) DrawCores(cpus []int) string {
 	var b strings.Builder
 	b.WriteByte('[')

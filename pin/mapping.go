@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// This file implements --map-by. A policy is one row of mappingPolicies. The words of the option, its completion, its
-// errors and its part of the reference of options are made from the rows. The rest of the program asks a Mapping what its
-// policy does: Level, IsCyclic, Turn.
+// This file implements --map-by. Each policy is one row of mappingPolicies. The words that the option accepts, its
+// completion, its error messages and its entry in doc/options.md are generated from the rows. The rest of the program
+// learns what a policy does from a Mapping's Level, IsCyclic and Turn.
 //
 // To add a policy, add a row, its cases to TestPolicies, a line to testdata/placement/layouts.txt, and its words to
 // the grammar in doc/spec/cli.md. Tests name what is missing.

@@ -16,10 +16,10 @@ import (
 )
 
 /*
-Two candidates count as one machine only if both prove it: a host could take the ranks of another by
-reporting its identity (rule TRUST-6). Each of several candidates with one identity gets a random mark. It writes
-the mark where only processes of the same machine and name spaces can see it, and has to read the marks of
-the others.
+Two candidates count as one machine only if both prove it. Otherwise a host could get the ranks of another host by
+falsely reporting the other's identity (rule TRUST-6). If several candidates report one identity, mpiexec sends each of
+them a random mark. Each candidate writes its mark where only processes of the same machine and name spaces can see it,
+and must then be able to read the marks of the others.
 
 	        WriteMark MARK1             ReadMarks
 	mpiexec ---------------> n1   mpiexec -------> n1 : MARK1, MARK2    n2 is n1

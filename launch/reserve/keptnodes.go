@@ -12,8 +12,8 @@ import (
 )
 
 // This file is about the nodes that an attempt of a job takes over from the previous attempt (survive.md SV-2). They
-// are connected, and their helpers keep the job's claims. Otherwise they are candidates like all others, and the plan
-// need not use them.
+// are connected, and their helpers keep the job's claims. In all other respects, they are candidates like all others: the
+// plan need not use them.
 
 // A KeptNode is a node that the previous attempt of a job has used and on which the job still has its claim.
 type KeptNode struct {

@@ -16,18 +16,18 @@ import (
 )
 
 /*
-A running job moves to nodes that it has claimed before (survive.md SV-17). These are planned and claimed
-while its ranks run, as standby nodes are, and the next attempt takes them over.
+A running job moves to nodes that mpiexec has claimed for it before (survive.md SV-17). mpiexec plans and claims them
+while the job's ranks are still running, and the next attempt takes them over.
 
 	mpiexec                        nodes of the job        others
 	   | connect ----------------------------------------->|
-	   | Survey ------------------------->|--------------->|   what other jobs hold; ours does not count
+	   | Survey ------------------------->|--------------->|   what other jobs hold
 	   |     plan.Make: elsewhere?
-	   | Prepare ------------------------>|--------------->|   what it does not hold there: an idle claim
+	   | Prepare ------------------------>|--------------->|   what the job does not hold there: an idle claim
 	   | <------------------------ Prepared --------- Prepared   or ClaimConflict: CancelPrepare, and survey again
 
-As for a spawn, the decision lock is not taken: a running job does not wait behind others, and claims are
-exclusive without it.
+As for a spawn, mpiexec does not take the decision lock: a running job must not wait for other jobs, and two jobs cannot
+claim the same CPUs even without the lock.
 */
 
 // MoveGroup is the group name that mpiexec sends to a node with a claim for a move. No group of ranks has this name.

@@ -65,8 +65,8 @@ func call[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, l
 	return giveUp(silent, limit)
 }
 
-// callOne sends a request to one node and waits for its reply. It returns the zero Rep if the connection to
-// the node is lost.
+// callOne sends a request to one node and waits for its reply. It returns the zero Rep if the connection to the node is
+// lost, or if the node does not reply within limit.
 func callOne[Req wire.Request[Rep], Rep any](ctx context.Context, r *reservation, limit time.Duration, n *host, request Req) (reply Rep, err error) {
 	err = call(ctx, r, limit, []*host{n}, func(*host) Req { return request }, func(_ *host, m Rep) { reply = m })
 	return reply, err

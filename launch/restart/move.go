@@ -10,7 +10,7 @@ import (
 	"remshell/job"
 )
 
-// This file decides whether a job may be moved (rule SV-17), and builds the request for its new nodes while it runs.
+// This file decides whether a running job may be moved (rule SV-17), and builds the request that finds its new nodes.
 
 // A Move names hosts that a job must leave, and hosts to which it may move. If both lists are empty, the job is planned
 // again on the CPUs that are currently free.
