@@ -39,9 +39,9 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s has too many files of %s (%s); an administrator can remove them", e.Dir, theUser(e.User), e.Why)
 }
 
-// A LockTimeoutError says that a request continues without the decision lock, because it has waited too long. This
-// is only a warning. Two jobs still cannot claim the same CPUs, but both may be refused because of each other's
-// claims.
+// A LockTimeoutError says that a request continues without the decision lock, because it has waited too long or could
+// not publish its entry. This is only a warning. Two jobs still cannot claim the same CPUs, but both may be refused
+// because of each other's claims.
 type LockTimeoutError struct {
 	User string // the user who holds the lock; empty: no user, see Err
 	Err  error

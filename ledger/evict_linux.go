@@ -200,8 +200,8 @@ func inodeOfFD(fd string) inode {
 	return inode{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 }
 
-// holdsWriteLock reports whether a descriptor holds an OFD write lock. fdinfo is the text of the descriptor's file in
-// /proc/PID/fdinfo (proc_pid_fdinfo(5)).
+// holdsWriteLock reports whether a descriptor holds an OFD write lock. fdinfo is the path of the descriptor's file in
+// /proc/PID/fdinfo (proc_pid_fdinfo(5)), which then contains a line such as this:
 //
 //	lock:   1: OFDLCK ADVISORY  WRITE -1 fe:00:1234 0 EOF
 func holdsWriteLock(fdinfo string) bool {

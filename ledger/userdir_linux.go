@@ -240,8 +240,8 @@ func (d *Dir) otherOwnDir() (name string, err error) {
 }
 
 // oldestOwnDir returns the oldest directory of the current user to which other users cannot write, and its time of
-// creation in ns of Unix time. If several are equally old, it returns the first by name. oldest is "" if there is
-// no such directory.
+// creation in ns of Unix time. If several are equally old, it returns the alphabetically first. oldest is "" if there
+// is no such directory.
 func (d *Dir) oldestOwnDir() (oldest string, createdFirst int64) {
 	all, _ := d.listUserDirs(time.Now().Add(d.ReadTime)) // the directories that were found are enough
 	for _, s := range all {                              // ordered by name
