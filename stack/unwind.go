@@ -4,9 +4,9 @@ import "slices"
 
 // A Mapping is a range of a process's executable memory. It is usually a mapped part of an ELF file.
 type Mapping struct {
-	Start, End uint64 // addresses in the process; End is the first one behind
+	Start, End uint64 // addresses in the process; End is the first address after the mapping
 	Offset     uint64 // of Start in the file
-	Path       string // its name, or "" for memory without a file
+	Path       string // name of the file, or "" for memory without a file
 	Image      *Image // the file; nil: none, or it cannot be read
 }
 

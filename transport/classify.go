@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// A Verdict says why a remote-shell program, such as ssh, has failed. It is derived from the program's exit code
-// and stderr.
+// A Verdict says why a program that connects to a host, such as ssh or srun, has failed. It is derived from the
+// program's exit code and stderr.
 type Verdict struct {
 	Kind Kind
 	Step string

@@ -26,7 +26,7 @@ type localCommand struct {
 	stop       func(*localCommand) // called when the streams are closed; ends the program or waits for it
 	once       sync.Once
 	signaled   atomic.Bool   // a signal was sent to end it
-	done       chan struct{} // closed when it has ended and after has run
+	done       chan struct{} // closed when it has ended and afterExit has returned
 	status     error         // result of cmd.Wait; valid after done
 }
 

@@ -14,7 +14,7 @@ import (
 // cli/dialer.go.
 type Transport interface {
 	// Dial starts the helpers of a set of hosts. It sends one Result for each as soon as it is known, in any
-	// order, and then closes the channel. It never blocks on the receiver, who has to close the streams.
+	// order, and then closes the channel. It never waits for the receiver, which must close the streams.
 	// When ctx ends, the hosts that were not reached fail; the others are not affected.
 	Dial(ctx context.Context, hosts []Host) <-chan Result
 

@@ -18,7 +18,7 @@ const (
 	maxNodeSettings = 10 << 10 // bytes of a job.NodeSettings: its names, its reason and their lengths
 	maxPath         = 64 << 10 // bytes of a path
 	maxCPUs         = 1 << 16
-	maxCores        = 1 << 14 // more than twice of what any kernel supports
+	maxCores        = 1 << 14 // more than twice what any kernel supports
 	maxGPUs         = 256
 	maxLoad         = 1e6
 	maxMemory       = 1 << 60

@@ -50,7 +50,7 @@ type LedgerListed struct {
 	Err     string
 	Notice  string
 
-	Settings job.NodeSettings // the node's settings at run time
+	Settings job.NodeSettings // settings of the node, which root can change
 }
 
 func (m *LedgerListed) Fields(c *Codec) {

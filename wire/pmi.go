@@ -49,7 +49,7 @@ func (m *PMIReport) Fields(c *Codec) {
 //
 // If GivenUp is set, the fence has failed, and there is no data. Either a local rank has timed out, or mpiexec
 // has sent Fenced with GivenUp because of a rank on another node. Joined then says whether the node had sent
-// its data before.
+// its data before the failure.
 type Fence struct {
 	ID      string
 	Blob    []byte

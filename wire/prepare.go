@@ -164,7 +164,7 @@ func (p *PMISetup) fields(c *Codec) {
 	c.Word(&p.Token, "token")
 }
 
-// Supervision says what the helper reports about running ranks, and how it ends them.
+// Supervision says how the helper handles signals and a silent connection while ranks run, and how it ends the ranks.
 type Supervision struct {
 	ProcessOnly       bool          // Signal goes to the rank's process only, not to its process group
 	KeepAll           bool          // the end of a rank does not end the others (job.EndPolicy)

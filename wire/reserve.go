@@ -52,13 +52,13 @@ type ReadMarks struct {
 
 func (m *ReadMarks) Fields(c *Codec) { c.Text(&m.Tag, markLength) }
 
-// MarksRead is the reply to ReadMarks, with the marks under the tag.
+// MarksRead is the reply to ReadMarks. It contains the marks with the tag.
 type MarksRead struct{ Marks []string }
 
 func (m *MarksRead) Fields(c *Codec) { c.Texts(&m.Marks, Length{"marks", MaxMarks}, markLength) }
 
-// Survey requests the claims of running jobs on the node. The reply leaves out the claims of OwnJob, of ParentJob,
-// and of the jobs in which ParentJob runs.
+// Survey requests the claims of running jobs on the node, and the load of the node. The reply leaves out the claims of
+// OwnJob, of ParentJob, and of the jobs in which ParentJob runs.
 type Survey struct {
 	AnsweredBy[*Surveyed]
 

@@ -42,9 +42,9 @@ const (
 	laterWindowBytes = 16 << 10
 	fullWindows      = 64
 	// maxStanding is the maximum number of threads of a process that Capture keeps stopped at the same time, so that no
-	// thread is stopped for long. patience is how long Capture waits for one of the interrupted threads to stop. If
-	// none does, it interrupts up to maxStanding further threads. A thread in an uninterruptible sleep takes longer to
-	// stop.
+	// thread is stopped for long. patience is the maximum time for which Capture waits for one of the interrupted
+	// threads to stop. If none does, it interrupts up to maxStanding further threads. A thread in an uninterruptible
+	// sleep takes longer to stop.
 	maxStanding = 8
 	patience    = 20 * time.Millisecond
 	// standTime is the maximum time for which Capture waits until all threads have stopped. On a busy host, a thread
@@ -90,7 +90,7 @@ type Process struct {
 
 // An Error says why a process could not be traced.
 type Error struct {
-	Tracer int // process ID of the one that traces it already; 0: none
+	Tracer int // process ID of the process that already traces it; 0: none
 	Err    error
 }
 
