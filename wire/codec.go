@@ -106,9 +106,9 @@ func (c *Codec) varint(p *int64) {
 	*p, c.buf = n, c.buf[size:]
 }
 
-// length writes n, which is the length of a list or string, or reads such a length. A length that was read is never
-// negative and never larger than the rest of the body, because each element takes at least one byte. For this reason, a
-// broken message cannot cause an allocation larger than itself.
+// length writes n, which is the length of a list or string, or reads such a length. A length that is negative or larger
+// than the rest of the body makes the message invalid, since each element takes at least one byte. So a broken message
+// cannot cause an allocation larger than itself.
 func (c *Codec) length(n int) int {
 	size := int64(n)
 	c.varint(&size)

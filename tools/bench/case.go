@@ -61,7 +61,7 @@ func peakMemory(s sample) float64 { return float64(s.peak) / (1 << 20) }
 // figure has no goal.
 func wallTimeGoal(goal float64) []figure { return []figure{{"ms", wallTime, goal}} }
 
-// A caseGroup is a list of cases that run on the same test cluster.
+// A caseGroup is a list of cases that run on the same test cluster, or on this machine.
 type caseGroup struct {
 	cluster testbed.Options // if Hosts is 0, the cases run on this machine
 	batch   *batchSystem    // batch system in whose jobs the cases run; nil: not in jobs

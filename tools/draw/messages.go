@@ -183,8 +183,8 @@ func (s source) visit(n ast.Node, found *[]sample) bool {
 	return true
 }
 
-// isMessageField reports whether a field with this name can be part of the message of an error or finding.
-// Other fields may contain functions, which can contain further messages.
+// isMessageField reports whether a field with this name can be part of the message of an error, or of a finding of
+// --doctor. Other fields may contain functions, which can contain further messages.
 func isMessageField(name string) bool {
 	switch name {
 	case "Text", "Remedy", "Hint", "Code", "Problem", "Detail", "Source", "Token", "Err", "Reason", "Host", "Step", "Why", "step", "why", "hint":

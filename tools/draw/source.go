@@ -51,7 +51,7 @@ func isForTests(dir string) bool {
 	return path.Base(dir) == path.Base(path.Dir(dir))+"test"
 }
 
-// sampleAt returns a sample with this text, and with the file and line of a position.
+// sampleAt returns a sample that consists of text and of the file and line of pos.
 func (s source) sampleAt(pos token.Pos, text string) sample {
 	return sample{s.fset.Position(pos).String(), text}
 }
