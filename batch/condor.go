@@ -184,13 +184,13 @@ func contactOf(words []string) (c contact, err error) {
 		c.run = digits(words[5], maxNumber)
 	}
 	if !ok || c.port == 0 {
-		return c, fmt.Errorf("PROCNO, PORT and RUN must be numbers in the line PROCNO HOST PORT USER DIR RUN")
+		return c, fmt.Errorf("the line must have the form PROCNO HOST PORT USER DIR RUN, where PROCNO, PORT and RUN are numbers")
 	}
 	if hostName(c.user) != nil {
-		return c, fmt.Errorf("%s is not the name of a user", quoted(c.user))
+		return c, fmt.Errorf("%s is not a user name", quoted(c.user))
 	}
 	if c.dir[0] != '/' || len(c.dir) > maxFolder {
-		return c, fmt.Errorf("%s is not a folder", quoted(c.dir))
+		return c, fmt.Errorf("%s is not an absolute path", quoted(c.dir))
 	}
 	return c, nil
 }

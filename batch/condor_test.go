@@ -39,11 +39,11 @@ func TestCondorFiles(t *testing.T) {
 		{"parallel, no folder", "_CONDOR_PROCNO=0 _CONDOR_NPROCS=2", "", "", "", "mpiexec cannot read the hosts of HTCondor: neither MACHINE_FILE nor _CONDOR_SCRATCH_DIR is set"},
 		{"parallel, a machine file", "MACHINE_FILE=s/contact " + parallel, job, machine, "n1\nn2 3\n", "condor 12.3 by MACHINE_FILE: n1:1/1 n2:3/3"},
 		{"parallel, not such lines", parallel, job, machine, "n1\nn2 3\n", "contact line 1: the line has 1 word, but must have the form PROCNO HOST PORT USER DIR RUN"},
-		{"parallel, a port that is none", parallel, job, machine, "0 n1 65536 jane /x 7\n", "contact line 1: PROCNO, PORT and RUN must be numbers in the line PROCNO HOST PORT USER DIR RUN"},
-		{"parallel, a run that is none", parallel, job, machine, "0 n1 4444 jane /x UNDEFINED\n", "contact line 1: PROCNO, PORT and RUN must be numbers in the line PROCNO HOST PORT USER DIR RUN"},
+		{"parallel, a port that is none", parallel, job, machine, "0 n1 65536 jane /x 7\n", "contact line 1: the line must have the form PROCNO HOST PORT USER DIR RUN, where PROCNO, PORT and RUN are numbers"},
+		{"parallel, a run that is none", parallel, job, machine, "0 n1 4444 jane /x UNDEFINED\n", "contact line 1: the line must have the form PROCNO HOST PORT USER DIR RUN, where PROCNO, PORT and RUN are numbers"},
 		{"parallel: a host that is an option", parallel, job, machine, strings.ReplaceAll(contact, "n2", "-oProxyCommand=x"), `contact line 1: "-oProxyCommand=x" is not a host name`},
-		{"parallel: a user who is an option", parallel, job, machine, strings.ReplaceAll(contact, "jane", "-oProxyCommand=x"), `contact line 1: "-oProxyCommand=x" is not the name of a user`},
-		{"parallel, a folder that is none", parallel, job, machine, "0 n1 4444 jane x 7\n", `contact line 1: "x" is not a folder`},
+		{"parallel: a user who is an option", parallel, job, machine, strings.ReplaceAll(contact, "jane", "-oProxyCommand=x"), `contact line 1: "-oProxyCommand=x" is not a user name`},
+		{"parallel, a folder that is none", parallel, job, machine, "0 n1 4444 jane x 7\n", `contact line 1: "x" is not an absolute path`},
 		{"another node", "_CONDOR_PROCNO=1 _CONDOR_NPROCS=2", "", "", "", "idle"},
 	} {
 		w := world(test.env)

@@ -104,7 +104,7 @@ func fluxResources(text string) (a Allocation, err error) {
 		return a, fmt.Errorf("the output of flux is not valid JSON: %w", err)
 	}
 	if r.Version != 1 {
-		return a, fmt.Errorf("version %d is not supported; mpiexec reads version 1", r.Version)
+		return a, fmt.Errorf("the output of flux has version %d, but mpiexec reads only version 1", r.Version)
 	}
 	var names []string
 	for _, folded := range r.Execution.Nodes {
@@ -138,7 +138,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		}
 		cores, ok := setSize(row.Children["core"])
 		if !ok {
-			return nil, fmt.Errorf("rank %s has no cores", row.Rank)
+			return nil, fmt.Errorf("the output of flux lists no cores for rank %s", row.Rank)
 		}
 		gpus := row.Children["gpu"]
 		if _, ok := setSize(gpus); gpus != "" && !ok {
@@ -146,7 +146,7 @@ func (r *resources) hosts(names []string) ([]Host, error) {
 		}
 		for i := range ranks {
 			if rank == len(names) {
-				return nil, fmt.Errorf("the output of flux lists more ranks than hosts (%d)", len(names))
+				return nil, fmt.Errorf("the output of flux lists too few hosts for its ranks (%d)", len(names))
 			}
 			if err := l.add(Host{Name: names[rank], Tasks: cores, CPUs: cores, List: row.Children["core"], Numbering: pin.CoreNumbers, GPUs: gpus, Rank: nth(row.Rank, i)}); err != nil {
 				return nil, err

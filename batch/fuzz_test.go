@@ -185,7 +185,7 @@ func TestHugeListsAreRefused(t *testing.T) {
 			t.Errorf("%.40s is %d names, %v", text, len(names), err)
 		}
 	}
-	if _, err := counts("V", "1(x999999999999)", 3); err == nil || err.Error() != "V has 999999999999 entries for 3 hosts" {
+	if _, err := counts("V", "1(x999999999999)", 3); err == nil || err.Error() != "V has 999999999999 entries, but the number of hosts is 3" {
 		t.Errorf("counts: %v", err)
 	}
 }

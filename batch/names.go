@@ -231,7 +231,7 @@ func counts(variable, text string, hosts int) ([]int, error) {
 		all = append(all, slices.Repeat([]int{n}, min(times, max(0, hosts-len(all))))...)
 	}
 	if entries != hosts {
-		return nil, fmt.Errorf("%s has %d entries for %d hosts", variable, entries, hosts)
+		return nil, fmt.Errorf("%s has %d entries, but the number of hosts is %d", variable, entries, hosts)
 	}
 	return all, nil
 }

@@ -149,7 +149,7 @@ func (w Inputs) slurmGPUs(a *Allocation) {
 	switch list := w.value(variable); {
 	case list == "" || here < 0:
 	case !isNumberList(list):
-		a.Warnings = append(a.Warnings, fmt.Sprintf("warning: %s is %s, which is not a list of GPUs; it is ignored", variable, quoted(list)))
+		a.Warnings = append(a.Warnings, fmt.Sprintf("warning: %s is ignored, because %s is not a list of GPUs", variable, quoted(list)))
 	default:
 		a.Hosts[here].GPUs = list
 	}
