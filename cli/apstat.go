@@ -76,7 +76,7 @@ func translateApstat(args []string, table *option.JobTable) (words []string, hel
 			case next == "":
 				return nil, "", &usererr.Error{Text: fmt.Sprintf("apstat has no option -%c", l), Remedy: "-a lists jobs, -n checks hosts, -p lists waiting requests, -A JOB prints the state of a job"}
 			case l == 'A' && id != "":
-				return nil, "", &usererr.Error{Text: "-A is given twice, but apstat prints one job", Remedy: "run apstat once for each job"}
+				return nil, "", &usererr.Error{Text: "-A is given twice, but apstat prints the state of only one job", Remedy: "run apstat once for each job"}
 			case word != "" && word != next:
 				return nil, "", &usererr.Error{Text: fmt.Sprintf("-%c and -%c cannot be used together", letter, l), Remedy: "use only one of them"}
 			}

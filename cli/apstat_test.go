@@ -21,7 +21,7 @@ func TestApstatAndApkill(t *testing.T) {
 		{"apstat -A 17-a n1", "status 17-a n1"},
 		{"apstat n1 -vA 17-a", "status 17-a n1 -v"},
 		{"apstat -A", "-A: no job given"},
-		{"apstat -A 1 -A 2", "-A is given twice, but apstat prints one job"},
+		{"apstat -A 1 -A 2", "-A is given twice, but apstat prints the state of only one job"},
 		{"apstat -an", "-a and -n cannot be used together"},
 		{"apstat -G", "apstat has no option -G"},
 		{"apkill 17-a n1", "end 17-a n1"},

@@ -30,7 +30,7 @@ import (
 // code.
 func HelperMain(args []string) int {
 	if !startedByMpiexec(args) {
-		System{Err: os.Stderr, Environ: os.Environ()}.newMessagePrinter(os.Stderr, option.JobOptions{}).printError(&usererr.Error{Text: args[0] + " is an internal option: mpiexec starts itself with it on a host", Remedy: "do not use it; mpiexec --help lists the options"})
+		System{Err: os.Stderr, Environ: os.Environ()}.newMessagePrinter(os.Stderr, option.JobOptions{}).printError(&usererr.Error{Text: args[0] + " is an internal option: mpiexec uses it to start itself on a host", Remedy: "do not use it; mpiexec --help lists the options"})
 		return job.ExitInternal
 	}
 	code, err := serveHelper(args)

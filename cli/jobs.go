@@ -202,7 +202,7 @@ func (c *invocation) signalJob(ctx context.Context, req job.Request, ref job.Job
 		}
 	}
 	if ranks == 0 && len(errs) == 0 {
-		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists jobs; give the hosts of this job"})
+		errs = append(errs, &usererr.Error{Text: fmt.Sprintf("no rank of job %s was found", ref), Remedy: c.line.Command("ps") + " lists jobs; give a host of this job as an argument"})
 	}
 	return errors.Join(errs...)
 }
@@ -231,7 +231,7 @@ func (c *invocation) evictJob(ctx context.Context, req job.Request, ref job.JobR
 		return noJobError(c.line, ref)
 	}
 	if left {
-		return reportedError{errors.New("some entries of the job could not be removed")}
+		return reportedError{errors.New("some claims or requests of the job could not be removed")}
 	}
 	flushPrinter(c.env.Err)
 	return nil

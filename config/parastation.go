@@ -8,7 +8,7 @@ import (
 
 // ParaStationText is the error message if a file is a configuration file of ParaStation instead of a cluster file. It
 // says how to convert the file.
-const ParaStationText = "is a parastation.conf, which mpiexec does not read; write a cluster file with [[node]], name and id for each node; copy hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap and allowUserMap, but write lists in brackets; write PSINodesSort above the first [[node]]"
+const ParaStationText = "is a parastation.conf, which mpiexec does not read; write a cluster file, with [[node]], name and id for each node; it has the same keys hwtype, runJobs, users, groups, processes, overbook, exclusive, pinProcs, bindMem, CPUmap and allowUserMap, with lists in brackets, and PSINodesSort above the first [[node]]"
 
 // paraStationWords are the words that can begin a line of a parastation.conf.
 var paraStationWords = []string{"installdir", "coredir", "hwtype", "hardware", "nodes", "node", "nrofnodes", "masternode", "environment", "env", "psinodessort", "startupscript", "selecttime", "deadinterval", "statustimeout", "rlimit", "runjobs", "loglevel", "logdestination"}

@@ -239,7 +239,7 @@ func (r *reader) readAttributes(i int, e *nodeEntry, p *job.NodePolicy) {
 			if n, ok := nodeset.ParseQuantity(name, text); ok && n > 0 {
 				p.Attributes[name] = nodeset.Value{Number: n}
 			} else {
-				unit := map[string]string{"procspeed": "MHz", "memory": "MB, nor a string such as \"64G\""}[key]
+				unit := map[string]string{"procspeed": "MHz", "memory": "MB, or a string such as \"64G\""}[key]
 				t.addFault(key, "%q is not a positive number of %s", text, unit)
 			}
 		}

@@ -147,7 +147,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"[[class]]\nname = \"amd\"\nnodeset = \"ONEOF:COLOUR\"\n[[class]]\nname = \"b\"\n[class.nodeset]\npolicy = 3\nmaxDelay = 5\n[[class]]\nname = \"c\"\nDEFAULT.QUEUE = \"x\"\n" + node,
 			[]string{`f:3: nodeset: "COLOUR" is not an attribute; allowed: ARCH`, `f:7: policy: 3 is not a string in quotes`, `f:8: unknown key "maxDelay"; allowed: policy`, `f:11: DEFAULT: write DEFAULT.NODESET = "ONEOF:..."`}},
 		{node + "procspeed = \"fast\"\nmemory = -3\nnetworks = [\"a b\"]\nglobal = 3\nflavors = [\"xx\"]\nreserve = \"all\"\nclasses = [\"amd\"]\nattributes = { FEATURE = \"x\", rack = \"a b\", w = -1 }\n",
-			[]string{`f:3: procspeed: "fast" is not a positive number of MHz`, `f:4: memory: "-3" is not a positive number of MB, nor a string such as "64G"`, `f:5: networks: "a b" is not a valid label`,
+			[]string{`f:3: procspeed: "fast" is not a positive number of MHz`, `f:4: memory: "-3" is not a positive number of MB, or a string such as "64G"`, `f:5: networks: "a b" is not a valid label`,
 				`f:6: global: 3 is not yes or no`, `f:7: flavors: "xx" is not a flavor; allowed: ap, os, su`, `f:8: reserve: "all" is not a number of CPUs`,
 				`f:9: classes: the cluster file has no class "amd"; write [[class]] with name = "amd"`, `f:10: attributes.feature: this name is reserved for a built-in attribute; write features`,
 				`f:10: attributes.rack: "a b" is not a valid label; allowed: letters, digits, _ . + -`, `f:10: attributes.w: -1 is not between 0 and 8000000000`}},

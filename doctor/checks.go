@@ -215,11 +215,11 @@ func limitFinding(c job.HostDiagnosis, l job.Rlimit, advised string) Finding {
 	if ranksGetOurLimit(c, l) {
 		command = "ulimit -H" + l.Flag
 	}
-	remedy := "raise the limit in /etc/security/limits.conf on the host, or where its sshd is started, to: "
+	remedy := "raise the limit in /etc/security/limits.conf on the host, or in the service that starts its sshd, to: "
 	if c.Local {
-		remedy = "raise the limit in /etc/security/limits.conf, or with ulimit -" + l.Flag + " where mpiexec is started, to: "
+		remedy = "raise the limit in /etc/security/limits.conf, or with ulimit -" + l.Flag + " before you start mpiexec, to: "
 	}
-	return newFinding(c, Warning, "limit", fmt.Sprintf("the limit of a login for %s is only %d%s (%s)", l.Name, inUlimitUnit(l.Flag, l.Soft), unit, command), remedy+advised)
+	return newFinding(c, Warning, "limit", fmt.Sprintf("a login has a limit of only %d%s for %s (%s)", inUlimitUnit(l.Flag, l.Soft), unit, l.Name, command), remedy+advised)
 }
 
 // inUlimitUnit converts a limit to the unit in which the shell's ulimit prints it, which is KiB for sizes.

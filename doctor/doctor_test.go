@@ -92,13 +92,13 @@ var cases = []struct {
 		c.Diagnosis.Dir = job.Defect{Code: "directory", Text: "no /w", Remedy: "-wdir"}
 	}, "failure directory: no /w", "-wdir"},
 	{"program", func(c *job.HostDiagnosis) { c.Diagnosis.Program = job.Defect{Code: "program", Text: "no x"} }, "failure program: no x", "copy the program"},
-	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: the limit of a login for open files is only 256 (ulimit -Hn)", "at least 1024"},
-	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: the limit of a login for open files is only 256 (ulimit -n)", "at least 1024"},
+	{"open files", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Hard = 256 }, "warning limit: a login has a limit of only 256 for open files (ulimit -Hn)", "at least 1024"},
+	{"open files here", func(c *job.HostDiagnosis) { c.Local, c.Diagnosis.Limits[0].Soft = true, 256 }, "warning limit: a login has a limit of only 256 for open files (ulimit -n)", "at least 1024"},
 	{"few open files, but more may be had", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[0].Soft = 256 }, "", ""},
-	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: the limit of a login for processes is only 100 (ulimit -u)", "at least 512"},
-	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: the limit of a login for stack is only 512 KiB (ulimit -Hs)", "at least 1024"},
-	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: the limit of a login for virtual memory is only 1048576 KiB (ulimit -Hv)", "unlimited"},
-	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: the limit of a login for locked memory is only 64 KiB (ulimit -Hl)", "mlx5_0"},
+	{"processes", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[1].Soft = 100 }, "warning limit: a login has a limit of only 100 for processes (ulimit -u)", "at least 512"},
+	{"stack", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[3].Hard = 512 << 10 }, "warning limit: a login has a limit of only 512 KiB for stack (ulimit -Hs)", "at least 1024"},
+	{"virtual memory", func(c *job.HostDiagnosis) { c.Diagnosis.Limits[4].Hard = 1 << 30 }, "warning limit: a login has a limit of only 1048576 KiB for virtual memory (ulimit -Hv)", "unlimited"},
+	{"locked memory", func(c *job.HostDiagnosis) { c.Diagnosis.Fabric = "mlx5_0" }, "warning limit: a login has a limit of only 64 KiB for locked memory (ulimit -Hl)", "mlx5_0"},
 	{"a speed of another machine", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.Attributes = nodeset.Attributes{nodeset.ProcSpeed: {Number: nodeset.FromInt(3000)}}
 		c.Diagnosis.Attributes = job.Attributes{Speed: 2000, SpeedQuality: job.SpeedNominal}
@@ -231,8 +231,8 @@ func TestDiagnoseOfTheLaunchingMachine(t *testing.T) {
 warning  this machine: HOME is not set
          set it
 
-warning  this machine: the limit of a login for virtual memory is only 1048576 KiB (ulimit -v)
-         raise the limit in /etc/security/limits.conf, or with ulimit -v where mpiexec is started, to: unlimited
+warning  this machine: a login has a limit of only 1048576 KiB for virtual memory (ulimit -v)
+         raise the limit in /etc/security/limits.conf, or with ulimit -v before you start mpiexec, to: unlimited
 
 warning  this machine: no agent
          start one

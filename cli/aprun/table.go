@@ -45,7 +45,7 @@ var letterRows = []letterRow{
 	}},
 	{"j", "K", "--hw-threads K", "use this number of hardware threads of each core (default: 1)", segmentOption("--hw-threads")},
 	{"r", "C", "--reserve-cpus C", "keep the last C CPUs of each host free of ranks", jobOption("--reserve-cpus")},
-	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "set the memory of each rank; h: prefer, hs: require huge pages", jobOption("--mem-per-rank")},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "set the memory of each rank; h prefers huge pages, hs requires them", jobOption("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, value string) error { return s.addOption(value, "-arch") }},
 	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; default: share", func(s *segment, value string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[value]
@@ -78,7 +78,7 @@ var letterRows = []letterRow{
 		s.job = append(s.job, "-genv", value)
 		return nil
 	}},
-	{"B", "", "", "use the ranks and hosts that the batch system allocated", (*segment).useBatchSize},
+	{"B", "", "", "use the number of ranks and the hosts of the batch job", (*segment).useBatchSize},
 	{"b", "", "", "no effect, because mpiexec copies programs only with --stage", ignoredLetter("")},
 	{"D", "LEVEL", "-v, -vv", "print more messages", func(s *segment, value string) error {
 		n, err := strconv.Atoi(value)

@@ -119,7 +119,7 @@ func checkBinding(value string) error {
 	case b.Width > 0:
 		return fmt.Errorf("ranks must have the same number of CPUs on all hosts; use -tpp %d", b.Width)
 	case b.Report:
-		return errors.New("report works only for all hosts, not for one of them; use --report-bindings")
+		return errors.New("\"report\" works only for all hosts, not for one of them; use --report-bindings")
 	}
 	return nil
 }

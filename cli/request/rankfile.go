@@ -184,7 +184,7 @@ func (p rankPlacement) setRankCount(req *job.Request) (n int, err error) {
 	missing := hostlist.UnplacedRanks(lines, n)
 	if missing != "" {
 		err = &usererr.Error{Text: fmt.Sprintf("%s sets no place for %s", p.file, rankNoun(missing)),
-			Remedy: fmt.Sprintf("each of the %d ranks of -n needs a line in the file", n)}
+			Remedy: fmt.Sprintf("add a line to the file for each of the %d ranks", n)}
 	}
 	return n, err
 }

@@ -15,9 +15,9 @@ import (
 // the rank has given for it.
 func (w Inputs) SpawnHostFinder(j option.JobOptions) func(list string) ([]job.NodeDef, error) {
 	return func(list string) ([]job.NodeDef, error) {
-		entries, err := hostlist.Parse("info key host", list)
+		entries, err := hostlist.Parse("info key \"host\"", list)
 		if err == nil && slices.ContainsFunc(entries, func(e hostlist.Entry) bool { return e.Exclude }) {
-			err = errors.New("info key host: MPI_Comm_spawn cannot exclude hosts")
+			err = errors.New("info key \"host\": MPI_Comm_spawn cannot exclude hosts")
 		}
 		if err == nil {
 			entries, err = hostlist.Join(entries)

@@ -224,7 +224,7 @@ func (j Job) check() error {
 	case j.Request == nil || j.Request.Job != j.ID:
 		return errors.New("request: its job ID differs from the ID of the saved job")
 	case j.Attempt < -1 || j.Attempt > maxCount || j.Attempt+1 < len(j.History) || j.Attempt > len(j.History):
-		return errors.New("attempt: the number does not follow the attempts in history")
+		return errors.New("attempt: the number does not fit the number of attempts in history")
 	case j.Size < 0 || j.Size > maxCount:
 		return errors.New("size: the value must be a number of ranks")
 	}

@@ -216,7 +216,7 @@ func TestNoSavedJob(t *testing.T) {
 		{`"state": "stopped"`, `"state": "dead"`, "state: the value must be stopped, running or ended"},
 		{`"job": "j-1"`, `"job": "../j"`, "job: the value is not a job ID of at most 40 letters"},
 		{`"job": "j-1"`, `"job": "j-2"`, "request: its job ID differs from the ID of the saved job"},
-		{`"attempt": -1`, `"attempt": 7`, "attempt: the number does not follow"},
+		{`"attempt": -1`, `"attempt": 7`, "attempt: the number does not fit"},
 		{`"attempt": -1`, `"attempt": 1.5`, "attempt: the value must be a whole number"},
 		{`"N": 4`, `"N": "4"`, "request.Apps[0].N: the value must be a whole number"},
 		{`"N": 4`, `"N": -4`, "request.Apps[0]: the program or the number of ranks is missing"},

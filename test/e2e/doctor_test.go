@@ -62,7 +62,7 @@ var doctorCases = []doctorCase{
 		}},
 	{name: "tiny shared memory", code: "dev-shm", level: "warning", text: "/dev/shm has a size of only 1 MiB", remedy: "mount -o remount,size=",
 		build: func(t *testing.T, b *testCluster) { b.runOn(t, "n1", "mount", "-o", "remount,size=1m", "/dev/shm") }},
-	{name: "few open files", code: "limit", level: "warning", text: "the limit of a login for open files is only 400 (ulimit -Hn)", remedy: "/etc/security/limits.conf",
+	{name: "few open files", code: "limit", level: "warning", text: "a login has a limit of only 400 for open files (ulimit -Hn)", remedy: "/etc/security/limits.conf",
 		build: func(t *testing.T, b *testCluster) {
 			b.runOn(t, "n1", "sh", "-c", "prlimit --pid $(cat /run/field/sshd.pid) --nofile=200:400")
 		}},

@@ -41,7 +41,7 @@ func TestSelfTest(t *testing.T) {
 		{[]string{"--selftest", "-host", "n1", "./hello"}, "mpiexec: --selftest starts its own program, not ./hello"},
 		{[]string{"--selftest", "--doctor", "n1"}, "mpiexec: --selftest and --doctor cannot be used together"},
 		{[]string{"--selftest", "n1", "nowhere.invalid"}, "mpiexec: nowhere.invalid: resolve: "},
-		{[]string{"--helper-selftest"}, "mpiexec: --helper-selftest is an internal option: mpiexec starts itself with it on a host"},
+		{[]string{"--helper-selftest"}, "mpiexec: --helper-selftest is an internal option: mpiexec uses it to start itself on a host"},
 	} {
 		if r := b.runMpiexec(t, refused.args...); r.code != 125 || r.out != "" || !strings.HasPrefix(r.err, refused.text) {
 			t.Errorf("%q: exit %d: %s%s", refused.args, r.code, r.out, r.err)
