@@ -58,7 +58,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 				if name == including {
 					name = file
 				}
-				refused := fmt.Sprintf("mpiexec: %s is writable by every user, so %s in it could run any program as you\n  hint: ", name, test.key)
+				refused := fmt.Sprintf("mpiexec: %s is writable by every user, so others could use %s in it to run any program as you\n  hint: ", name, test.key)
 				if test.key == "" && code != 0 || test.key != "" && (!strings.HasPrefix(printed, refused) || code != 125) {
 					t.Errorf("%s: code %d, %q", name, code, printed)
 				}
@@ -66,7 +66,7 @@ func TestCodeThatEverybodyCanWrite(t *testing.T) {
 			write("[[node]]\nname = \"n1\"\n")
 			for _, name := range []string{file, link} {
 				printed, code := dryRun("--cluster", name)
-				refused := fmt.Sprintf("mpiexec: %s is writable by every user, so its content could run any program as you\n  hint: ", name)
+				refused := fmt.Sprintf("mpiexec: %s is writable by every user, so others could use it to run any program as you\n  hint: ", name)
 				if open := test.file&0o002 != 0 || test.folder == 0o777; open != (strings.HasPrefix(printed, refused) && code == 125) {
 					t.Errorf("cluster file %s: code %d, %q", name, code, printed)
 				}
@@ -87,19 +87,19 @@ func TestCodeOfAnotherUser(t *testing.T) {
 		want               string // FILE is the file's name; empty: the file is accepted
 	}{
 		{"names of hosts", "-hostfile", names, 0o644, otherUsersFile, ""},
-		{"a host file", "-hostfile", code, 0o644, otherUsersFile, "FILE belongs to uid 12345, so path= in it could run any program as you\n  hint: "},
-		{"a cluster file", "--cluster", cluster, 0o644, otherUsersFile, "FILE belongs to uid 12345, so its content could run any program as you\n  hint: "},
+		{"a host file", "-hostfile", code, 0o644, otherUsersFile, "FILE belongs to uid 12345, so others could use path= in it to run any program as you\n  hint: "},
+		{"a cluster file", "--cluster", cluster, 0o644, otherUsersFile, "FILE belongs to uid 12345, so others could use it to run any program as you\n  hint: "},
 		{"an included file", "-hostfile", code, 0o644, func(file string) (string, error) {
 			including := file + ".all"
 			return including, errors.Join(os.Chown(file, otherUID, -1), os.WriteFile(including, []byte("!include "+file+"\n"), 0o600))
-		}, "FILE belongs to uid 12345, so path= in it could run any program as you\n  hint: "},
-		{"a link", "-hostfile", code, 0o644, otherUsersLink, "FILE.link is a symbolic link that belongs to uid 12345, so path= in it could run any program as you\n  hint: "},
-		{"a link to a cluster file", "--cluster", cluster, 0o644, otherUsersLink, "FILE.link is a symbolic link that belongs to uid 12345, so its content could run any program as you\n  hint: "},
-		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE is writable by every user, so its content could run any program as you\n  hint: "},
+		}, "FILE belongs to uid 12345, so others could use path= in it to run any program as you\n  hint: "},
+		{"a link", "-hostfile", code, 0o644, otherUsersLink, "FILE.link is a symbolic link that belongs to uid 12345, so others could use path= in it to run any program as you\n  hint: "},
+		{"a link to a cluster file", "--cluster", cluster, 0o644, otherUsersLink, "FILE.link is a symbolic link that belongs to uid 12345, so others could use it to run any program as you\n  hint: "},
+		{"one that everybody can write", "--cluster", cluster, 0o666, func(file string) (string, error) { return file, nil }, "FILE is writable by every user, so others could use it to run any program as you\n  hint: "},
 		{"of a name that a shell has to have quoted", "-hostfile", code, 0o644, func(file string) (string, error) {
 			odd := file + " $(odd)'s"
 			return odd, errors.Join(os.Rename(file, odd), os.Chown(odd, otherUID, -1))
-		}, "FILE $(odd)'s belongs to uid 12345, so path= in it could run any program as you\n  hint: "},
+		}, "FILE $(odd)'s belongs to uid 12345, so others could use path= in it to run any program as you\n  hint: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			folder, home := filepath.Join(t.TempDir(), "sticky"), t.TempDir()
@@ -171,7 +171,7 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 	if err := os.Chown(file, 12345, -1); err != nil {
 		t.Skip("only root gives files away")
 	}
-	want := "mpiexec: " + file + " belongs to uid 12345, so its content could run any program as you\n  hint: check the contents of the file, copy it (cp " + file + " " + home + "/config), and give the path of the copy with MPIEXEC_CONFIG\n"
+	want := "mpiexec: " + file + " belongs to uid 12345, so others could use it to run any program as you\n  hint: check the contents of the file, copy it (cp " + file + " " + home + "/config), and give the path of the copy with MPIEXEC_CONFIG\n"
 	printed, exit := dryRunWithHome(home, "-host", "n1")
 	if exit != 125 || printed != want {
 		t.Errorf("exit %d, %q, want %q", exit, printed, want)

@@ -69,9 +69,9 @@ func (b *defaultOptions) readConfig(sources Sources) {
 // another user could change it. cause says why another user could change the file. key is the dangerous key of the file, or
 // "" if the whole content is dangerous. option, if not empty, is the option with which the user can name a copy of the file.
 func UntrustedError(cause error, key, option string) error {
-	text, remedy := fmt.Sprintf("%v, so its content could run any program as you", cause), usererr.Hint(cause)
+	text, remedy := fmt.Sprintf("%v, so others could use it to run any program as you", cause), usererr.Hint(cause)
 	if key != "" {
-		text = fmt.Sprintf("%v, so %s in it could run any program as you", cause, key)
+		text = fmt.Sprintf("%v, so others could use %s in it to run any program as you", cause, key)
 	}
 	if option != "" {
 		remedy += " with " + option

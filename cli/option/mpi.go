@@ -65,7 +65,7 @@ func softMembers(triplet string) ([]int, error) {
 		return nil, fmt.Errorf("%q is not a number, FIRST:LAST or FIRST:LAST:STEP", triplet)
 	}
 	if step == 0 || step > 0 && last < first || step < 0 && last > first {
-		return nil, fmt.Errorf("%q describes no numbers", triplet)
+		return nil, fmt.Errorf("%q contains no numbers", triplet)
 	}
 	if (last-first)/step >= maxMembers {
 		return nil, fmt.Errorf("%q lists more than %d numbers", triplet, maxMembers)

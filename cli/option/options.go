@@ -83,7 +83,7 @@ type AppOptions struct {
 	UnsetEnv []string  `name:"--unset-env" repeat:"sum" arg:"NAME" topic:"" help:"remove a variable; PRE_* removes all with this prefix"`
 	Path     string    `name:"-path" arg:"DIR[:DIR]" topic:"" help:"search first in these folders for the program"`
 	Soft     Soft      `name:"-soft" excludes:"cluster-state" rival:"count" arg:"SPEC" topic:"" under:"Where ranks run" help:"start the largest number of ranks in SPEC that fits"`
-	Arch     Arch      `name:"-arch" excludes:"cluster-state" arg:"NAME" topic:"" under:"Where ranks run" help:"use only hosts of this architecture: amd64"`
+	Arch     Arch      `name:"-arch" excludes:"cluster-state" arg:"NAME" topic:"" under:"Where ranks run" help:"use only hosts of this architecture, such as amd64"`
 
 	HetGroup string `name:"--het-group" excludes:"cluster-state" also:"--pack-group" arg:"LIST" env:"-" topic:"" under:"Where ranks run" help:"use these groups of {groups} heterogeneous job"`
 
@@ -142,7 +142,7 @@ type JobOptions struct {
 	SetPriority  string `name:"--node-set-priority" read:"PSI_NODESET_PRIORITY" arg:"TYPE" topic:"" under:"Where ranks run" help:"prefer a kind of node set: BESTFIT, MINLOSS, others"`
 	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"what to do if no node set is free: SPANEVENLY, DELAY"`
 	SetDelay     string `name:"--node-set-delay" read:"PSI_NODESET_DELAY" arg:"T" topic:"" under:"Where ranks run" help:"maximum wait for a node set: 90, 5m, 1:00:00"`
-	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"with MAXBALANCE, use hosts of similar speed"`
+	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: use hosts of similar speed"`
 	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"let app contexts share hosts (see --no-share-hosts)"`
 	ReserveCPUs  string `name:"--reserve-cpus" arg:"C" topic:"" under:"Where ranks run" help:"keep the last C CPUs of each host free of ranks"`
 	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"set the memory of each rank: 3G, or 3Ghs (huge pages)"`
@@ -171,7 +171,7 @@ type JobOptions struct {
 	HybridHosts  bool          `name:"-hybrid-hosts" topic:"" under:"Where ranks run" help:"assume that hosts share no file systems"`
 	Simulate     int           `name:"--simulate-nodes" excludes:"cluster-state" rival:"hosts" arg:"K" topic:"" under:"Where ranks run" help:"simulate K nodes on this machine: sim0, sim1"`
 	RMK          string        `name:"-rmk" excludes:"cluster-state" rival:"hosts" arg:"NAME" also:"--rm --no-rm=none" words:"auto,none,user,{systems},file" topic:"" under:"Where ranks run" default:"auto" help:"use the hosts that a batch system allocated"`
-	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"set a value for batch jobs: margin=60"`
+	Batch        []BatchOption `name:"--batch-option" arg:"KEY=VALUE" topic:"" under:"Where ranks run" help:"set an option for batch jobs, such as margin=60"`
 	RMFile       string        `name:"--rm-file" excludes:"cluster-state" rival:"hosts" arg:"FILE[:FORM]" topic:"" under:"Where ranks run" help:"read the allocated hosts from FILE"`
 	AllowOutside bool          `name:"--allow-outside" topic:"" under:"Where ranks run" help:"allow hosts outside of the batch job"`
 	Iface        Iface         `name:"-iface" env:"HYDRA_IFACE I_MPI_HYDRA_IFACE" arg:"NAME|CIDR" topic:"" under:"Reaching hosts" help:"network that ranks use: ib0, 10.1.0.0/16"`
@@ -191,7 +191,7 @@ type JobOptions struct {
 	OutputFrom Ranks        `name:"-output-from" arg:"RANKS" topic:"" help:"print the output of these ranks only: 0,3-5"`
 	Ordered    bool         `name:"-ordered-output" topic:"" help:"print the output of one rank after the other"`
 	Collapse   bool         `name:"--collapse" excludes:"ordered-output" read:"PSI_MERGEOUTPUT" also:"-merge" topic:"" help:"merge identical lines of several ranks: [0-3] text"`
-	PTY        Ranks        `name:"--pty" also:"--interactive=0" arg:"RANKS" takes:"attached" implied:"0" topic:"" help:"give rank 0, or these ranks, a pseudo-terminal"`
+	PTY        Ranks        `name:"--pty" also:"--interactive=0" arg:"RANKS" takes:"attached" implied:"0" topic:"" help:"give these ranks (default: 0) a pseudo-terminal"`
 	Stdin      StdinTo      `name:"-stdin" read:"MPIEXEC_STDIN_DEST PSI_INPUTDEST" default:"0" also:"-s -inputdest" arg:"WHO" topic:"Output and input" help:"ranks that read input: 0, 1,3-5, all, none, file=F" hint:"to copy the program to the hosts, as -s of Open MPI does, use --stage-program"`
 
 	PMIPort  bool     `name:"-pmi-port" topic:"" under:"Life cycle" help:"connect ranks to their PMI server by TCP"`
@@ -236,7 +236,7 @@ type JobOptions struct {
 	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports on which mpiexec may listen (default any)"`
 	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"limit the login to a host to TIME (default 10)"`
 	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"limit each step after the login to TIME (default 60)"`
-	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"try up to N connections for each host (default 4)"`
+	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"if a host is busy, try to connect N times (default 4)"`
 	Fanout          int         `name:"--fanout" mca:"plm_rsh_num_concurrent plm_ssh_num_concurrent" default:"64" arg:"N" topic:"" help:"connect to N hosts at the same time (default 64)"`
 	AcceptNewKeys   bool        `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"accept and record unknown host keys"`
 	SkipUnreachable bool        `name:"--skip-unreachable" topic:"Reaching hosts" help:"start without hosts that cannot be reached"`

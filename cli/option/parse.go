@@ -141,7 +141,7 @@ func (g GivenOption) contradicted(other GivenOption) error {
 	case g.query == "":
 		return &usererr.Error{Text: fmt.Sprintf("%s contradicts %s", g.Spelled, other.Spelled), Remedy: "use only one of them"}
 	case other.query == "yes" || other.query == "hosts":
-		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be used together", g.Spelled, other.Spelled), Remedy: "use only one of them in each call"}
+		return &usererr.Error{Text: fmt.Sprintf("%s and %s cannot be used together", g.Spelled, other.Spelled), Remedy: "use only one of them at a time"}
 	}
 	return &usererr.Error{Text: fmt.Sprintf("%s cannot be used with %s", other.Spelled, g.Spelled), Remedy: "leave out " + other.Spelled}
 }
@@ -347,7 +347,7 @@ func noProgramError(appCount int, file string) *usererr.Error {
 		return &usererr.Error{Text: "no program given", Remedy: "write a program on each line, or continue a line with a backslash at its end"}
 	}
 	if appCount > 1 {
-		return &usererr.Error{Text: "no program given", Remedy: "write a program before and after each :"}
+		return &usererr.Error{Text: "no program given", Remedy: "write a program before and after each \":\""}
 	}
 	return &usererr.Error{Text: "no program given", Remedy: "usage: mpiexec [options] program [args]; see mpiexec --help"}
 }

@@ -9,7 +9,7 @@ import (
 var removedOptions = map[string]string{
 	"display-map=full":  "use --display map-devel",
 	"launcher-fallback": "use --batch-option fallback=ssh",
-	"mem-metric":        "leave out the option: memory is always the resident set size",
+	"mem-metric":        "leave out the option: mpiexec always measures the resident set size",
 	"no-mpi-hints":      "to choose the network of Open MPI yourself, use for example --mca pml ucx",
 	"rm-kill-delay":     "use --batch-option kill-delay=TIME",
 	"rm-lsf-rankfile":   "use -hostfile $LSB_DJOB_RANKFILE",
