@@ -57,8 +57,8 @@ func (j *Job) pendingSignals() (pending []syscall.Signal) {
 	return pending
 }
 
-// warningOnNodes returns the warning with its signal number converted to that of the nodes. The signal warns ranks
-// before the job's time ends.
+// warningOnNodes returns w with the signal number that the nodes use. The signal warns ranks before the job's time
+// ends.
 func warningOnNodes(w job.EndWarning) job.EndWarning {
 	if w.Signal != 0 {
 		w.Signal = int(signalOnNodes(syscall.Signal(w.Signal)))
@@ -66,7 +66,7 @@ func warningOnNodes(w job.EndWarning) job.EndWarning {
 	return w
 }
 
-// signalsOnNodes returns the policy with its signal numbers converted to those of the nodes.
+// signalsOnNodes returns s with the signal numbers that the nodes use.
 func signalsOnNodes(s job.SignalPolicy) job.SignalPolicy {
 	if s.Forward == nil {
 		return s

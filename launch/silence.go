@@ -25,7 +25,7 @@ type silenceCheckDue struct{}
 type batchStateRead struct{ state batch.State }
 
 // watchSilentNodes starts a timer that calls checkSilentNodes regularly, if helpers of this job send Pings (signs of
-// life). The function stop ends the timer.
+// life). The returned function stop ends the timer.
 func (j *Job) watchSilentNodes() (stop func()) {
 	if !j.Request.RM.ControlsHelpers() || j.Env.BatchState == nil {
 		return func() {}

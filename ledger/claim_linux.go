@@ -114,11 +114,10 @@ type HeldClaim struct {
 // claims at the same time.
 const tieWait = 100 * time.Millisecond
 
-// TakeClaim claims CPUs and GPUs of this node for a job. The function check decides whether the claim is compatible
-// with the claims of other jobs. TakeClaim calls check before it publishes the claim. Until then, other jobs cannot see
-// the claim and may claim the same CPUs. So TakeClaim calls check again afterwards if new claims have appeared. If
-// check returns an error, TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger
-// cannot be used.
+// TakeClaim claims CPUs and GPUs of this node for a job. It calls check to find out whether the claim is compatible
+// with the claims of other jobs, first before it publishes the claim. Until then, other jobs cannot see the claim and
+// may claim the same CPUs. So TakeClaim calls check again afterwards if new claims have appeared. If check returns an
+// error, TakeClaim withdraws the claim and returns that error. It returns *UnusableError if the ledger cannot be used.
 func (d *Dir) TakeClaim(ctx context.Context, c Claim, check func(OtherClaims) error) (*HeldClaim, error) {
 	if err := errors.Join(checkClaim(c), checkOwner(c.UID)); err != nil {
 		return nil, fmt.Errorf("claim: %w", err)

@@ -76,7 +76,7 @@ func (d *Dir) newReader(known map[string]bool) *reader {
 	return &reader{d: d, onlyUser: -1, deadline: time.Now().Add(limit), timePerUser: limit / 4, timeSpent: make(map[int]time.Duration), limits: d.newUserLimits(), skip: known}
 }
 
-// readKind calls the function use for every valid entry of a kind. It skips invalid entries without an error, because
+// readKind calls use for every valid entry of a kind. It skips invalid entries without an error, because
 // any user may write anything into the ledger directory. It returns an error if the ledger directory cannot be used.
 func (l *reader) readKind(kind string, use func(entry)) error {
 	userDirs, err := l.d.listUserDirs(l.deadline)

@@ -259,8 +259,8 @@ func (d *Dir) WatchNames(ctx context.Context, anyUser bool, changed func()) erro
 	}
 }
 
-// watchNameDirs makes w watch the directory in which the current user publishes names, and if anyUser is true, those of
-// all users.
+// watchNameDirs makes w watch the directory in which the current user publishes names and, if anyUser is true, the
+// directories of all users.
 func (d *Dir) watchNameDirs(w *watcher, anyUser bool) error {
 	dir, own, err := d.openOwnDir()
 	if err != nil {

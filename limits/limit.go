@@ -96,7 +96,7 @@ func (n Resource) IsKernelLimit() bool { return propertiesOf[n].kernel }
 // host limit, because one host knows only a part of the job.
 func (n Resource) IsHostLimit() bool { return propertiesOf[n].allowedPerHost || propertiesOf[n].kernel }
 
-// Matching returns the limits for whose names the function match returns true.
+// Matching calls match with the name of each limit, and returns the limits for which match returns true.
 func (b Map) Matching(match func(Resource) bool) Map {
 	matching := make(Map)
 	for name, value := range b {
@@ -117,7 +117,8 @@ const (
 // name is not in the Map is not limited.
 type Map map[Resource]int64
 
-// AnyMatching reports whether the function match returns true for the name of at least one limit.
+// AnyMatching calls match with the names of the limits, and reports whether match returns true for at least one of
+// them.
 func (b Map) AnyMatching(match func(Resource) bool) bool {
 	for name := range b {
 		if match(name) {

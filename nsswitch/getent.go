@@ -63,7 +63,7 @@ func (c *limitedOutput) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// nameTimeout is the maximum time to look up the name of a user for a message.
+// nameTimeout is how long mpiexec may take to look up a user's name for a message.
 const nameTimeout = 3 * time.Second
 
 // UserText returns a string that names a user in messages. It is "user alice", or "uid 1007" if this machine has no

@@ -106,8 +106,8 @@ func (p *Pool) takeLowest(width int) (RankSlots, bool) {
 	return take, true
 }
 
-// Option returns, for messages, the command-line option that confines ranks. If there are several, it returns
-// the first.
+// Option returns the command-line option that confines ranks, for use in messages. If several options confine ranks, it
+// returns only one of them.
 func (c Confinement) Option() string {
 	switch {
 	case c.PerNUMA > 0:

@@ -151,7 +151,7 @@ func (t Topology) socketCores(list string) (map[int]bool, error) {
 	return cores, nil
 }
 
-// shortenText returns a list of CPUs for a message, truncated to 60 bytes.
+// shortenText truncates a list of CPUs to 60 bytes, for use in a message.
 func shortenText(list string) string {
 	if len(list) > 60 {
 		list = list[:60] + "..."

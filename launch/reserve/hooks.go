@@ -94,8 +94,8 @@ type postedFunc struct {
 	do func()
 }
 
-// Post makes Wait call the function do. Any goroutine may call Post. If the Preparation ends first, do is not called.
-func (p *Preparation) Post(do func()) { p.Env.Inbox.Put(postedFunc{p, do}) }
+// Post makes Wait call f. Any goroutine may call Post. If the Preparation ends first, f is not called.
+func (p *Preparation) Post(f func()) { p.Env.Inbox.Put(postedFunc{p, f}) }
 
 // Wait handles the events in the inbox until done returns true. It returns an error if Fail was called, if the time
 // limit has passed (ErrTooSlow), or if the start was cancelled (the context's cause). It calls handleLost when the

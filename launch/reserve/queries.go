@@ -207,14 +207,14 @@ func (r *reservation) reportLost() {
 	}
 }
 
-// withHelpers connects to the candidate hosts, calls do, and disconnects from them.
-func withHelpers(ctx context.Context, req job.Request, env Env, do func(context.Context, *reservation) error) error {
+// withHelpers connects to the candidate hosts, calls query, and disconnects from them.
+func withHelpers(ctx context.Context, req job.Request, env Env, query func(context.Context, *reservation) error) error {
 	ctx, r, done := newQuery(ctx, req, env)
 	defer done()
 	if err := r.connectCandidates(ctx); err != nil {
 		return err
 	}
-	if err := do(ctx, r); err != nil {
+	if err := query(ctx, r); err != nil {
 		return err
 	}
 	for _, n := range r.hosts {

@@ -31,8 +31,8 @@ type disconnected struct {
 	err  error
 }
 
-// takeEvents takes the events out of the inbox. It converts events about the reservation's nodes to message or
-// disconnected, and returns all others unchanged.
+// takeEvents takes the events out of the inbox. It converts events about the reservation's nodes to the types message
+// and disconnected, and returns all others unchanged.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -92,8 +92,8 @@ func giveUp(silent []*host, limit time.Duration) error {
 	return nil
 }
 
-// awaitReplies implements callWithin without type parameters. It calls the function handle for each reply before it
-// processes any later event.
+// awaitReplies implements callWithin without type parameters. It calls handle for each reply before it processes any
+// later event.
 func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nodes []*host, request func(*host) wire.Message, handle func(*host, wire.Message)) (silent []*host, err error) {
 	timed, done := r.env.StopTimes.Within(ctx, limit, node.NoAnswerError{Limit: limit})
 	defer done()
@@ -167,7 +167,7 @@ func refusalOf(answer wire.Message) error {
 	return nil
 }
 
-// runStep calls do and records in the trace how long it took.
-func (r *reservation) runStep(step string, do func() error) error {
-	return r.env.Trace.Do(r.env.TraceRow, step, do)
+// runStep calls f and records in the trace how long it took.
+func (r *reservation) runStep(step string, f func() error) error {
+	return r.env.Trace.Do(r.env.TraceRow, step, f)
 }

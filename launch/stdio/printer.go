@@ -324,20 +324,20 @@ func (p *Printer) addRanks(r *outputRouting) {
 	}
 }
 
-// eachSink calls the function do for each sink that receives the output of a rank. If end is true, it also calls
-// do for the terminal, even if the rank's output is not shown there.
-func (p *Printer) eachSink(rank int, end bool, do func(*sink)) {
+// eachSink calls visit for each sink that receives the output of a rank. If end is true, it also calls visit for the
+// terminal, even if the rank's output is not shown there.
+func (p *Printer) eachSink(rank int, end bool, visit func(*sink)) {
 	sinks, routed := p.routes[rank]
 	shown := !routed || end
 	for _, o := range sinks {
 		if o == nil {
 			shown = true
 		} else {
-			do(o)
+			visit(o)
 		}
 	}
 	if shown {
-		do(p.terminal)
+		visit(p.terminal)
 	}
 }
 
