@@ -61,7 +61,8 @@ func (a *runRecord) allStarts(p RankNodes) iter.Seq[job.RankStart] {
 	}
 }
 
-// describeStart returns the data about a rank's start that a node has just reported. Any goroutine may call it.
+// describeStart describes a rank's start, or its failed start, that a node has just reported. Any goroutine may call
+// it.
 func (a *runRecord) describeStart(node string, m *wire.Started) job.RankStart {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -201,8 +201,8 @@ func (p *QueuePlace) Overtake(uid int, number int64) {
 	p.d.writeNotes(func(n *rememberedUsers) { n.Overtaken = append(n.Overtaken, overtaken{uid, first, last, time.Now()}) })
 }
 
-// dropGone removes tickets whose holders are dead from the list of tickets before this place. It checks only tickets
-// for which check returns true. It returns the number of tickets that remain before this place.
+// dropGone shortens the list of tickets before this place: it removes each ticket whose holder is dead. It checks only
+// tickets for which check returns true. It returns the number of tickets that remain before this place.
 func (p *QueuePlace) dropGone(check func(entry) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -87,7 +87,7 @@ func (r *reservation) addNotice(n *host, text string) {
 	}
 }
 
-// addNoted adds n to texts[text], the set of nodes that have reported text.
+// addNoted adds the name of n to texts[text], the names of the nodes that have reported text.
 func addNoted(texts map[string]*nameSet, text string, n *host) {
 	if texts[text] == nil {
 		texts[text] = &nameSet{has: make(map[string]bool)}

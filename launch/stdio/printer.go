@@ -365,7 +365,7 @@ func (p *Printer) writeSink(o *sink) {
 	p.sinkFailed(o, o.out.writeTo(o.w))
 }
 
-// sinkFailed reports the first failure to write to a sink.
+// sinkFailed handles the result of writing to a sink. It reports only the first error of each sink.
 func (p *Printer) sinkFailed(o *sink, err error) {
 	if err == nil || o.failed {
 		return

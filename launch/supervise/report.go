@@ -157,8 +157,8 @@ func (s *State) alsoFailed() string {
 	return strings.Join(order, "; ")
 }
 
-// othersText returns the text about the ranks that mpiexec has ended: their number, and the signals that were
-// needed.
+// othersText returns the text about the ranks that mpiexec has ended. It says how many there are, and with which
+// signals mpiexec ended them.
 func (s *State) othersText() string {
 	if len(s.endedByUs) == 0 {
 		return ""
