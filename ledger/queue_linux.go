@@ -198,7 +198,9 @@ func (p *QueuePlace) Overtake(uid int, number int64) {
 		first, last = number, max(last, w.Number)
 		return true
 	})
-	p.d.writeNotes(func(n *rememberedUsers) { n.Overtaken = append(n.Overtaken, overtaken{uid, first, last, time.Now()}) })
+	p.d.writeNotes(func(n *rememberedUsers) {
+		n.Overtaken = append(n.Overtaken, overtakenUser{uid, first, last, time.Now()})
+	})
 }
 
 // dropGone shortens the list of tickets before this place: it removes each ticket whose holder is dead. It checks only

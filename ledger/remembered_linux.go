@@ -17,18 +17,18 @@ const notesFile = "notes"
 // rememberedUsers lists users who did not release the decision lock in time, and users whom the current user has
 // overtaken in the queue.
 type rememberedUsers struct {
-	Unresponsive []unresponsive `json:"vain,omitempty"`   // users who held the decision lock too long
-	Overtaken    []overtaken    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)
+	Unresponsive []unresponsiveUser `json:"vain,omitempty"`   // users who held the decision lock too long
+	Overtaken    []overtakenUser    `json:"passed,omitempty"` // users who were overtaken in the queue (TRUST-18)
 }
 
-type unresponsive struct {
+type unresponsiveUser struct {
 	UID int       `json:"uid"`
 	At  time.Time `json:"at"`
 }
 
-// An overtaken is a user whom the current user has overtaken in the queue. Requests of the current user ignore that
+// An overtakenUser is a user whom the current user has overtaken in the queue. Requests of the current user ignore that
 // user's tickets with numbers from First to Last.
-type overtaken struct {
+type overtakenUser struct {
 	UID   int       `json:"uid"`
 	First int64     `json:"first,omitempty"`
 	Last  int64     `json:"last"`
@@ -37,7 +37,7 @@ type overtaken struct {
 
 func (n *rememberedUsers) noteUnresponsive(uid int, now time.Time) {
 	if !n.unresponsiveUsers(now)[uid] {
-		n.Unresponsive = append(n.Unresponsive, unresponsive{uid, now})
+		n.Unresponsive = append(n.Unresponsive, unresponsiveUser{uid, now})
 	}
 }
 
@@ -56,7 +56,7 @@ func (n *rememberedUsers) unresponsiveUsers(now time.Time) map[int]bool {
 // isOvertaken reports whether a job of the current user recently started although this ticket was before that job's
 // ticket in the queue.
 func (n *rememberedUsers) isOvertaken(t Ticket, now time.Time) bool {
-	return slices.ContainsFunc(n.Overtaken, func(p overtaken) bool {
+	return slices.ContainsFunc(n.Overtaken, func(p overtakenUser) bool {
 		return p.UID == t.UID && p.First <= t.Number && t.Number <= p.Last && isRecent(p.At, now)
 	})
 }
@@ -65,8 +65,8 @@ func isRecent(at, now time.Time) bool { return !at.After(now) && now.Sub(at) < r
 
 // dropExpired removes notes that are no longer valid.
 func (n *rememberedUsers) dropExpired(now time.Time) {
-	n.Unresponsive = slices.DeleteFunc(n.Unresponsive, func(v unresponsive) bool { return !isRecent(v.At, now) })
-	n.Overtaken = slices.DeleteFunc(n.Overtaken, func(p overtaken) bool { return !isRecent(p.At, now) })
+	n.Unresponsive = slices.DeleteFunc(n.Unresponsive, func(v unresponsiveUser) bool { return !isRecent(v.At, now) })
+	n.Overtaken = slices.DeleteFunc(n.Overtaken, func(p overtakenUser) bool { return !isRecent(p.At, now) })
 }
 
 // readNotes reads the notes of the current user. If they cannot be read, it returns empty notes.

@@ -118,7 +118,7 @@ func (p *Preparation) Wait(done func() bool, handleLost func(*node.Node, error))
 					handle(e.from.Node, e.m)
 					continue
 				}
-			case disconnected:
+			case disconnection:
 				if slices.Contains(p.r.planHosts, e.from) {
 					handleLost(e.from.Node, e.err)
 				}

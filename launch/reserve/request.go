@@ -25,14 +25,14 @@ type message struct {
 	m    wire.Message
 }
 
-// A disconnected is an event: the connection to a host has ended.
-type disconnected struct {
+// A disconnection is an event: the connection to a host has ended.
+type disconnection struct {
 	from *host
 	err  error
 }
 
 // takeEvents takes the events out of the inbox. It converts events about the reservation's nodes to the types message
-// and disconnected, and returns all others unchanged.
+// and disconnection, and returns all others unchanged.
 func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any {
 	events := r.env.Inbox.Take(ctx, deadline)
 	for i, event := range events {
@@ -43,7 +43,7 @@ func (r *reservation) takeEvents(ctx context.Context, deadline time.Time) []any 
 			}
 		case node.Disconnected:
 			if n := r.byNode[e.From]; n != nil {
-				events[i] = disconnected{n, e.Err}
+				events[i] = disconnection{n, e.Err}
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func (r *reservation) awaitReplies(ctx context.Context, limit time.Duration, nod
 				continue
 			}
 			r.handleEvent(event)
-			if e, ok := event.(disconnected); ok {
+			if e, ok := event.(disconnection); ok {
 				delete(waiting, e.from)
 				steps[e.from].End(e.err)
 			}

@@ -81,7 +81,7 @@ func (c queueHelpers) WatchClaims(ctx context.Context, now time.Time) {
 		env := &r.env
 		go func() {
 			for c := range env.Connect(ctx, due) {
-				env.Inbox.Put(reconnected{due[c.Index], c.Node, c.Err})
+				env.Inbox.Put(reconnection{due[c.Index], c.Node, c.Err})
 			}
 		}()
 	}
@@ -153,8 +153,8 @@ type retry struct {
 	busy  bool // an attempt is under way
 }
 
-// A reconnected is an event with the result of a further attempt to connect to a candidate host.
-type reconnected struct {
+// A reconnection is an event with the result of a further attempt to connect to a candidate host.
+type reconnection struct {
 	def  job.NodeDef
 	node *node.Node
 	err  error
@@ -165,7 +165,7 @@ type reconnected struct {
 type LateEvent interface{ Discard() }
 
 // Discard closes the connection, which was established after the reservation had ended.
-func (e reconnected) Discard() {
+func (e reconnection) Discard() {
 	if e.node != nil {
 		go e.node.Close()
 	}
@@ -174,14 +174,14 @@ func (e reconnected) Discard() {
 // handleEvent handles an event that is not a reply to a request.
 func (r *reservation) handleEvent(event any) {
 	switch e := event.(type) {
-	case disconnected:
+	case disconnection:
 		if e.from.lost == nil { // else the reservation gave it up itself
 			e.from.lost = e.err
 		}
 		delete(r.byNode, e.from.Node)
 		go e.from.Close()
 		r.queue.ClaimsChanged()
-	case reconnected:
+	case reconnection:
 		r.handleReconnected(e)
 	case message:
 		switch m := e.m.(type) {
@@ -224,7 +224,7 @@ func (r *reservation) dueRetries(now time.Time) (defs []job.NodeDef) {
 }
 
 // handleReconnected handles the result of a retry: it adds the node to the reservation, or schedules the next retry.
-func (r *reservation) handleReconnected(e reconnected) {
+func (r *reservation) handleReconnected(e reconnection) {
 	rd := r.retries[e.def.Name]
 	if e.err != nil {
 		r.errs[e.def.Name] = e.err

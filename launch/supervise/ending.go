@@ -16,7 +16,7 @@ func (s *State) endRanks(now time.Time, phase Phase, grace time.Duration) []Acti
 		return s.checkFinished(now)
 	}
 	s.Phase, s.killAt = phase, by
-	s.pending, s.deadlines = pending{}, deadlines{giveUp: by.Add(killPatience)}
+	s.pending, s.deadlines = pendingCauses{}, deadlines{giveUp: by.Add(killPatience)}
 	if s.RanksLeft == 0 && s.NodesLeft == 0 {
 		return []Action{Finish{}}
 	}
@@ -35,7 +35,7 @@ func (s *State) checkFinished(now time.Time) []Action {
 		return []Action{Finish{}}
 	case s.Phase < Lingering:
 		s.Phase = Lingering
-		s.pending, s.deadlines = pending{}, deadlines{giveUp: now.Add(linger + lingerGrace + killPatience)}
+		s.pending, s.deadlines = pendingCauses{}, deadlines{giveUp: now.Add(linger + lingerGrace + killPatience)}
 		return []Action{EndAll{linger, lingerGrace}}
 	}
 	return nil

@@ -3,10 +3,10 @@ package supervise
 import "time"
 
 /*
-A pending contains failures that may be consequences of other failures that are not yet reported. After a delay, such a
-failure becomes the cause of the job's end, unless a better explanation is reported first, or all ranks have ended.
+pendingCauses contains possible causes of the job's end. Each may be the consequence of another failure that has not been
+reported yet. After a delay, it becomes the cause, unless a better explanation is reported first or all ranks have ended.
 */
-type pending struct {
+type pendingCauses struct {
 	suspected       suspicion // a rank lost its PMI connection, or a barrier can never complete: an exit that explains it may be on its way
 	notFinalized    suspicion // the first rank that exited with 0 without MPI_Finalize: the others may end, too
 	checkpointed    suspicion // the first rank that exited with ExitCheckpointed: the others may do the same
@@ -29,7 +29,7 @@ func (s *suspicion) set(c Cause, due time.Time) {
 
 // suspectNotFinalized records that a rank has exited with 0 without calling MPI_Finalize. It drops the suspicion about
 // the end of the rank's PMI connection, because the exit explains that end.
-func (p *pending) suspectNotFinalized(c Cause, rank int, now time.Time) {
+func (p *pendingCauses) suspectNotFinalized(c Cause, rank int, now time.Time) {
 	if p.suspected.cause != nil && p.suspected.cause.Rank == rank {
 		p.suspected = suspicion{}
 	}
@@ -38,7 +38,7 @@ func (p *pending) suspectNotFinalized(c Cause, rank int, now time.Time) {
 
 // dropSuspicions removes all suspicions about ranks. It is called when ranks are ordered to end, because that
 // explains all later ends of ranks.
-func (p *pending) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
+func (p *pendingCauses) dropSuspicions() { p.suspected, p.notFinalized = suspicion{}, suspicion{} }
 
 func (s *State) endWithSuspected(now time.Time) []Action {
 	return s.endWithSuspicion(s.pending.suspected, now)

@@ -31,7 +31,7 @@ type State struct {
 	signals   int       // received signals that end the job
 	killAt    time.Time // when ranks that were told to end are killed
 	deadlines deadlines
-	pending   pending
+	pending   pendingCauses
 
 	Cause         *Cause      // nil: no failure so far
 	causeAt       time.Time   // when the first cause was reported
