@@ -158,8 +158,7 @@ func (j *Job) rankProfile(state *supervise.State, rank int) supervise.RankProfil
 	return p
 }
 
-// RankPlan returns a rank's node, its plan, and its app context. The node is nil if there is no such
-// rank.
+// RankPlan returns the node, the plan and the app context of a rank. The node is nil if there is no such rank.
 func (j *Job) RankPlan(rank int) (*Node, job.RankPlan, job.App) {
 	g, number := j.GroupOf(rank)
 	if g == nil {

@@ -41,7 +41,7 @@ type Found struct {
 	// Use is called by the goroutine of Run, once. lostNodes are nodes that were lost during the search and are not
 	// part of the job. It returns the events that supervision has to decide on.
 	Use func(lostNodes map[*node.Node]bool) []supervise.Event
-	// Abandon releases what was found, if anything. It may be called more than once.
+	// Abandon releases the nodes that the search has found, if any. It may be called more than once.
 	Abandon func()
 }
 

@@ -40,7 +40,7 @@ func (t Topology) DescribeCPUs(cpus []int) string {
 	return text + t.DrawCores(cpus)
 }
 
-// labelNumbers returns label followed by the numbers and a blank. It returns "" if there are no numbers.
+// labelNumbers returns label followed by the numbers and a space. It returns "" if there are no numbers.
 func labelNumbers(label string, numbers []int) string {
 	if len(numbers) == 0 {
 		return ""

@@ -213,8 +213,8 @@ func resolveJob(pages []job.LedgerListing, ref job.JobRef, tickets bool) (t jobT
 	return t, nil
 }
 
-// severalUsersError returns an error if the entries with one job ID belong to several users. Otherwise it
-// returns nil.
+// severalUsersError returns an error if the given entries, which all have the same job ID, belong to several users.
+// Otherwise it returns nil.
 func severalUsersError(id job.ID, all []ledgerEntry) *usererr.Error {
 	nodes := make(map[string][]string)
 	var users []string

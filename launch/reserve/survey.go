@@ -73,8 +73,8 @@ func (r *reservation) surveyWithin(ctx context.Context, nodes []*host, limit tim
 	})
 }
 
-// surveyTimeout returns how long a node may take to report what other jobs use. It is short, because no other job can
-// be planned during this time (placement.md 6.4).
+// surveyTimeout returns how long a node may take to report what other jobs use. This time is short, because no other
+// job can be planned meanwhile (placement.md 6.4).
 func (r *reservation) surveyTimeout() time.Duration {
 	return cmp.Or(r.env.ProbeTimeout, min(r.replyTimeout(), 10*time.Second))
 }

@@ -69,7 +69,7 @@ func ParseMove(args []string) (m Move, err error) {
 	return m, nil
 }
 
-// WhyUnmovable returns the reason why a job can never be moved, or "" if it can be.
+// WhyUnmovable returns the reason why a job can never be moved, or "" if it can be moved.
 func WhyUnmovable(req job.Request) string {
 	switch {
 	case req.Restart.MaxRestarts == 0:

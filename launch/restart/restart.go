@@ -39,7 +39,7 @@ const KeepTime = 10 * time.Minute
 // SearchTime is how long a restart looks for free nodes before it gives up (rule SV-5).
 const SearchTime = 10 * time.Minute
 
-// A Decision says whether, and after which pause, a job is restarted after its last attempt.
+// A Decision says whether a job is restarted after its last attempt, and after which pause.
 type Decision struct {
 	Restarts bool
 	Pause    time.Duration // before the next attempt

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxUnfinished is how many bytes of an unfinished line are held back at most (rule IO-8).
+	// maxUnfinished is the maximum number of bytes of an unfinished line that are held back (rule IO-8).
 	maxUnfinished = 64 << 10
 
 	// unfinishedDelay is how long an unfinished line is held back. It is short, so that prompts of programs appear

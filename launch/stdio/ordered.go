@@ -12,7 +12,7 @@ const (
 	// file.
 	maxSpoolMemory = 32 << 10
 
-	// replayStep is how many bytes of kept output are written at a time.
+	// replayStep is how many bytes are read from the file of a spool and written at a time.
 	replayStep = 1 << 20
 )
 

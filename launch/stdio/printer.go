@@ -112,7 +112,7 @@ func (p *Printer) Close() {
 // Done returns a channel that is closed after Close, when everything has been written.
 func (p *Printer) Done() <-chan struct{} { return p.done }
 
-// WriteError returns the first error of writing to the terminal, or nil if there was none.
+// WriteError returns the first error that occurred while writing to the terminal, or nil if there was none.
 func (p *Printer) WriteError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -278,8 +278,8 @@ func (p *Printer) handleItem(x queueItem) {
 	}
 }
 
-// maxMixed is how many bytes of a rank's output are merged at once. Larger pieces would need much memory, because
-// labels can make short lines ten times as long (rule IO-11).
+// maxMixed is the maximum number of bytes of a rank's output that are merged at a time. Larger pieces would need much
+// memory, because labels can make short lines ten times as long (rule IO-11).
 const maxMixed = 64 << 10
 
 // addOutput passes output of a rank to its sinks.

@@ -42,6 +42,6 @@ func (s *State) Resume(now time.Time) {
 	}
 }
 
-// StoppedTime returns for how long the ranks have been stopped in total. If they are currently stopped, the current
-// stop is not included.
+// StoppedTime returns how long the ranks have been stopped in total. If they are currently stopped, the current stop is
+// not included.
 func (s *State) StoppedTime() time.Duration { return s.clock.stopped }

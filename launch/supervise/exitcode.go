@@ -32,8 +32,8 @@ func (s *State) rawCode() (code int, success bool) {
 	return code, code == 0 && s.Cause.isSuccess()
 }
 
-// combineCodes combines the exit codes of all ranks that ended by themselves, with the given function. If the result is
-// 0, it returns the code of the cause.
+// combineCodes uses combine to combine the exit codes of all ranks that ended by themselves. If the result is 0, it
+// returns the code of the cause.
 func (s *State) combineCodes(combine func(a, b int) int) int {
 	code := 0
 	for _, e := range s.Exits {

@@ -73,8 +73,8 @@ func (t *rankTable) addGroup(e GroupSpawned) {
 	t.unstarted += len(e.Nodes)
 }
 
-// addRank adds a rank to the list of a node's ranks. If the list contains many ranks that have ended, it removes these
-// ranks.
+// addRank adds a rank to the list of a node's ranks. If the list contains many ranks that have ended, it removes those
+// from the list.
 func (n *nodeState) addRank(rank int, ranks []rankState) {
 	if len(n.ranks) > 2*n.ranksLeft+64 {
 		n.ranks = slices.DeleteFunc(n.ranks, func(r int) bool { return ranks[r].over })

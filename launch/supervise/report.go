@@ -54,15 +54,13 @@ func (s *State) Report(profileOf func(rank int) RankProfile, follows Sequel) str
 	return strings.Join(slices.Concat([]string{text}, below), "\n")
 }
 
-// A Sequel says what follows after an attempt (one run of all ranks). The zero value means that nothing
-// follows.
+// A Sequel says what follows an attempt (one run of all ranks). The zero value means that nothing follows.
 type Sequel struct {
 	Attempt *NextAttempt // nil: none
 	WhyNone string       // why the job is not restarted although it has a restart policy; empty: nothing is reported
 }
 
-// A NextAttempt describes the attempt (one run of all ranks) that follows after a failure or after a move to other
-// nodes.
+// A NextAttempt describes the attempt (one run of all ranks) that follows a failure or a move to other nodes.
 type NextAttempt struct {
 	Number          string   // which restart it is, "1 of 3"; empty: a move, which does not count
 	ExcludedNodes   []string // lost nodes that are not used again
@@ -85,7 +83,7 @@ func (r *NextAttempt) sentence() string {
 	return text
 }
 
-// endingLine returns the last line of a report, which names the exit code or the next attempt (one run of all
+// endingLine returns the last line of a report. The line names the exit code or the next attempt (one run of all
 // ranks).
 func (s *State) endingLine(next *NextAttempt) string {
 	if next != nil {
