@@ -69,7 +69,7 @@ func fluxHosts(w Inputs, _ Options) (Allocation, error) {
 		args, source = []string{"job", "info", id, "R"}, "flux job info"
 	}
 	if w.Run == nil {
-		return Allocation{}, newUnreadError("mpiexec cannot run the program flux here")
+		return Allocation{}, newUnreadError("mpiexec cannot run the program \"flux\" here")
 	}
 	text, err := w.Run("flux", args...)
 	if err != nil {
