@@ -101,11 +101,11 @@ func (t *keyTable) takeSetLevel(kinds nodeset.Kinds, class bool) nodeset.Level {
 	policy, attribute, list := t.takeText("policy"), t.takeText("attribute"), t.takeWords("list", nodeset.SplitList)
 	switch {
 	case policy != "" && attribute == "":
-		t.addFault("attribute", "this key is missing, but the key policy requires it; allowed: %s", strings.Join(kinds.Names(), ", "))
+		t.addFault("attribute", "this key is missing, but the key \"policy\" requires it; allowed: %s", strings.Join(kinds.Names(), ", "))
 	case policy != "":
 		l.Parts = &nodeset.RequestParts{Policy: policy, Attribute: attribute, List: list}
 	case attribute != "" || list != nil:
-		t.addFault("policy", "this key is missing, but the keys attribute and list require it; allowed: ONEOF, ANYOF, FIRSTOF")
+		t.addFault("policy", "this key is missing, but the keys \"attribute\" and \"list\" require it; allowed: ONEOF, ANYOF, FIRSTOF")
 	}
 	for _, key := range nodeset.Keys {
 		if key == nodeset.KeyPlus {

@@ -119,7 +119,7 @@ var affinityKeys = []string{"nodes", "feature", "users", "groups", "classes", "v
 func (r *reader) readAffinity(t *keyTable) job.Affinity {
 	a := job.Affinity{Nodes: t.takeNodes("nodes"), Feature: t.takeText("feature"), Access: t.takeAccess("users", "groups"), Classes: t.takeClasses("classes")}
 	if (a.Nodes == nil) == (a.Feature == "") {
-		t.addFault("nodes", "an affinity needs either nodes or feature, but not both")
+		t.addFault("nodes", "an affinity needs one of the keys \"nodes\" and \"feature\", but not both")
 	}
 	values := map[string]int{"negative": -1, "none": 0, "positive": 1}
 	word := t.takeText("value")
@@ -143,7 +143,7 @@ func (r *reader) readRegion(t *keyTable) job.Region {
 		t.addFault("name", "the region %s is defined twice", region.Name)
 	}
 	if (region.Nodes == nil) == (region.Signature == "") {
-		t.addFault("signature", "a region needs either signature or nodes, but not both")
+		t.addFault("signature", "a region needs one of the keys \"signature\" and \"nodes\", but not both")
 	}
 	if text, given := t.takeScalar("gateWidth"); given {
 		width, err := strconv.Atoi(text)

@@ -321,7 +321,7 @@ func checkLedger(c job.HostDiagnosis) []Finding {
 
 // checkHostName checks the host's own name and address, which other hosts may need to connect to the host.
 func checkHostName(c job.HostDiagnosis) []Finding {
-	remedy := "correct /etc/hosts on the host, so that its own name has its network address"
+	remedy := "correct /etc/hosts on the host, so that the name of the host has its network address there"
 	if c.Diagnosis.Address != "" && !isLoopback(c.Diagnosis.Address) {
 		remedy = fmt.Sprintf("on the host, add this line to /etc/hosts: %s %s", c.Diagnosis.Address, c.Probe.Hostname)
 	}

@@ -134,7 +134,7 @@ var cases = []struct {
 	{"own name, reached at the loopback", func(c *job.HostDiagnosis) {
 		c.Local, c.Diagnosis.Address, c.Diagnosis.OwnAddresses = true, "127.0.0.1", []string{"127.0.1.1"}
 	},
-		"warning own-name: on the host, its own name has the address 127.0.1.1; some MPI libraries use this address to connect ranks", "so that its own name has its network address"},
+		"warning own-name: on the host, its own name has the address 127.0.1.1; some MPI libraries use this address to connect ranks", "so that the name of the host has its network address there"},
 	{"reached at the loopback", func(c *job.HostDiagnosis) { c.Diagnosis.Address = "127.0.1.1" }, "warning loopback: on this machine, the name of the host has the loopback address 127.0.1.1, which other hosts cannot reach", "HostName"},
 	{"MTU", func(c *job.HostDiagnosis) { c.Diagnosis.MTU = 9000 }, "warning mtu: the MTU of eth0 is 9000, but on most hosts it is 1500", "ip link set eth0 mtu 1500"},
 	{"no route", func(c *job.HostDiagnosis) {
