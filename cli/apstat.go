@@ -42,13 +42,13 @@ const apstatHelp = `apstat [-a | -n | -p | -A JOB] [-v] [options] [HOST...]
   -A JOB  print the state of a job, and what its ranks do: mpijob status JOB
   -v      more messages
 
-Options and hosts are those of mpijob. mpijob help lists them.
+apstat accepts the same options and hosts as mpijob. mpijob help lists them.
 `
 
 const apkillHelp = `apkill [-SIG] JOB [options] [HOST...]
 
 Without -SIG, this is mpijob end JOB. With -SIG, it is mpijob signal SIG JOB. apkill JOB SIG means the same as apkill -SIG JOB.
-Options and hosts are those of mpijob. mpijob help lists them.
+apkill accepts the same options and hosts as mpijob. mpijob help lists them.
 `
 
 // apstatCommands maps one-letter options of apstat to subcommands of mpijob.

@@ -51,7 +51,7 @@ func checkHostsGiven(line option.Line) error {
 	if !is || !query.NeedsHosts || line.Apps[0].Program != "" || line.NamesHosts() {
 		return nil
 	}
-	return &usererr.Error{Text: line.Query.Command + ": no host is given", Remedy: "name each host: " + line.Command(line.Query.Command, "HOST")}
+	return &usererr.Error{Text: line.Query.Command + ": no host is given", Remedy: "give at least one host: " + line.Command(line.Query.Command, "HOST")}
 }
 
 // answerJobQuery carries out a query about jobs. It prints the contents of the ledgers (directories in which the

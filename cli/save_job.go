@@ -65,7 +65,7 @@ func lockSavedJob(name string) (*savedJobFile, error) {
 	case errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EACCES):
 		defer lock.Close()
 		holder, _ := io.ReadAll(io.LimitReader(lock, 300))
-		return nil, savedJobError(name, fmt.Errorf("the job still runs (process ID of mpiexec: %s)", strings.TrimSpace(string(holder))))
+		return nil, savedJobError(name, fmt.Errorf("the job is still running (process ID of mpiexec: %s)", strings.TrimSpace(string(holder))))
 	case err != nil:
 		k.noLocks = true
 	}
@@ -189,7 +189,7 @@ func (c *invocation) resumedRequest() (job.Request, []job.Note, error) {
 			continue
 		}
 		if def.Local && c.saved.job.Host != c.inputs.Local.Names[0] && req.Restart.MaxFence > 0 {
-			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some ranks of the job ran on %s, and mpiexec can check only on that host whether they still run", c.saved.job.Host),
+			return req, notes, savedJobError(c.saved.name, &usererr.Error{Text: fmt.Sprintf("some ranks of the job ran on %s, and mpiexec can check only on that host whether they are still running", c.saved.job.Host),
 				Remedy: "resume the job on that host, or add --restart-fence no if no process of the job is left"})
 		}
 		if !slices.ContainsFunc(req.Nodes, def.IsSameNode) {
@@ -274,7 +274,7 @@ func (c *invocation) checkUnclaimed(ctx context.Context) error {
 		return err
 	}
 	if node := claimedNode(pages, req.Job); node != "" {
-		return savedJobError(c.saved.name, fmt.Errorf("the job still runs (on %s)", node))
+		return savedJobError(c.saved.name, fmt.Errorf("the job is still running (on %s)", node))
 	}
 	return nil
 }

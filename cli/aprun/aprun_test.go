@@ -120,7 +120,7 @@ func TestTranslateFaults(t *testing.T) {
 		"-cc 2,x a":     `-cc: "2,x" is not cpu`,
 		"-cp nothing a": "-cp: no such file",
 		"-L , a":        "-L: the list of hosts is empty",
-		"-F some a":     `-F: "some" is neither exclusive nor share`,
+		"-F some a":     `-F: "some" is neither "exclusive" nor "share"`,
 		"-t 1h a":       `-t: "1h" is not a number of seconds`,
 		"-e A a":        `-e: "A" is not NAME=VALUE`,
 		"-B a":          "-B: no batch system has allocated hosts",

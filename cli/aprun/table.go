@@ -47,10 +47,10 @@ var letterRows = []letterRow{
 	{"r", "C", "--reserve-cpus C", "keep the last C CPUs of each host free of ranks", jobOption("--reserve-cpus")},
 	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "set the memory of each rank; h prefers huge pages, hs requires them", jobOption("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, value string) error { return s.addOption(value, "-arch") }},
-	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; default: share", func(s *segment, value string) error {
+	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; share is the default", func(s *segment, value string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[value]
 		if word == "" {
-			return fmt.Errorf("%q is neither exclusive nor share", value)
+			return fmt.Errorf("%q is neither \"exclusive\" nor \"share\"", value)
 		}
 		s.job = append(s.job, word)
 		return nil

@@ -173,7 +173,7 @@ func Mpijob(mpiexec *Table) *JobTable {
 			r.valueWords = 1
 		}
 		if row != nil {
-			r.advice = "with mpijob this is a command: mpijob " + row.usage()
+			r.advice = "mpijob has a command for this: mpijob " + row.usage()
 		}
 		t.refusals = append(t.refusals, r)
 	}

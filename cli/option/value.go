@@ -305,7 +305,7 @@ func (r *RestartCount) UnmarshalText(text []byte) (err error) {
 		r.Count = job.UnlimitedRestarts
 	default:
 		if r.Count, err = strconv.Atoi(r.Text); err != nil || r.Count < 1 || r.Count > 1<<20 {
-			err = fmt.Errorf("%q is not a positive number, always or no", text)
+			err = fmt.Errorf("%q is neither a positive number nor one of the words \"always\" and \"no\"", text)
 		}
 	}
 	return err

@@ -208,7 +208,7 @@ func unknownAttributeNotes(req job.Request, snap job.Snapshot) []job.Note {
 	for i, group := range groups {
 		groups[i] = strings.Join(lacked[group], ", ") + " of " + group
 	}
-	return []job.Note{{Code: "unseen", Text: "mpiexec does not know these attributes, because it did not contact the hosts: " + strings.Join(groups, "; ")}}
+	return []job.Note{{Code: "unseen", Text: "mpiexec did not contact the hosts, so it does not know these attributes: " + strings.Join(groups, "; ")}}
 }
 
 // candidatesOfUnknownSize returns the usable candidates whose number of slots is unknown.
