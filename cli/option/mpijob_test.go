@@ -125,7 +125,7 @@ func TestMpijobHelp(t *testing.T) {
 		}
 	}
 	for about, want := range map[string]string{
-		"evict": "Removes claims (recorded CPUs) that no running job uses",
+		"evict": "Removes claims (recorded CPUs) and",
 		"-host": "-host LIST   hosts to use:",
 	} {
 		if text, err := table.HelpOn(about); err != nil || !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {

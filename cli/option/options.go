@@ -139,7 +139,7 @@ type JobOptions struct {
 	NodeSet      string `name:"--node-set" read:"PSI_NODESET" also:"--nodeset --no-node-set=none" arg:"SPEC" topic:"" under:"Where ranks run" help:"use similar hosts: ONEOF:FEATURE, ONEOF:PROCSPEED"`
 	SetOptional  string `name:"--node-set-optional" read:"PSI_NODESET_OPTIONAL" arg:"yes|no" topic:"" under:"Where ranks run" help:"if no node set is large enough, use any hosts"`
 	SetTolerance string `name:"--node-set-tolerance" read:"PSI_NODESET_TOLERANCE" arg:"X" topic:"" under:"Where ranks run" help:"allowed speed difference in a node set: 0.5, 50%"`
-	SetPriority  string `name:"--node-set-priority" read:"PSI_NODESET_PRIORITY" arg:"TYPE" topic:"" under:"Where ranks run" help:"prefer a kind of node set: BESTFIT, MINLOSS, others"`
+	SetPriority  string `name:"--node-set-priority" read:"PSI_NODESET_PRIORITY" arg:"TYPE" topic:"" under:"Where ranks run" help:"node set to prefer: BESTFIT, MINLOSS, others"`
 	SetPlus      string `name:"--node-set-plus" read:"PSI_NODESET_PLUS" arg:"LIST" topic:"" under:"Where ranks run" help:"what to do if no node set is free: SPANEVENLY, DELAY"`
 	SetDelay     string `name:"--node-set-delay" read:"PSI_NODESET_DELAY" arg:"T" topic:"" under:"Where ranks run" help:"maximum wait for a node set: 90, 5m, 1:00:00"`
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: use hosts of similar speed"`
@@ -203,7 +203,7 @@ type JobOptions struct {
 	Class         string     `name:"--class" read:"PSI_CLASS" arg:"NAME" topic:"" under:"Life cycle" help:"job class of the cluster file"`
 	Warn          EndWarning `name:"--warn" arg:"SIG@TIME" topic:"" under:"Life cycle" help:"send SIG to ranks TIME before the job must end"`
 	StartTimeout  Seconds    `name:"--start-timeout" also:"--spawn-timeout" arg:"TIME" topic:"Life cycle" help:"give up if ranks do not all start within TIME"`
-	KillGrace     *Seconds   `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"set the time from SIGTERM to SIGKILL (default 10)"`
+	KillGrace     *Seconds   `name:"--kill-grace" default:"10" arg:"TIME" least:"0" topic:"Life cycle" help:"time from SIGTERM to SIGKILL (default 10 s)"`
 	KillOnBadExit string     `name:"--kill-on-bad-exit" mca:"orte_abort_on_non_zero_status prte_abort_on_non_zero_status" default:"1" also:"-K -K0=0 -K1=1" arg:"0|1" takes:"attached" implied:"1" words:"0,1" topic:"Life cycle" help:"if a rank fails: 1 ends the job, 0 continues"`
 	KeepAll       string     `name:"-disable-auto-cleanup" mca:"orte_enable_recovery prte_enable_recovery" also:"--enable-recovery -enable-auto-cleanup=no --disable-recovery=no" implied:"yes" words:"yes,no" topic:"" under:"Life cycle" help:"let other ranks continue when a rank fails"`
 	ExitStatus    string     `name:"--exit-status" default:"first" arg:"RULE" words:"first,max,rank0,or" topic:"Life cycle" help:"set the exit code by RULE: first, max, or, rank0"`
@@ -213,7 +213,7 @@ type JobOptions struct {
 
 	Restart      RestartCount `name:"--restart" arg:"N" default:"no" topic:"" under:"Life cycle" help:"restart the job up to N times if a node is lost"`
 	RestartOn    RestartEnds  `name:"--restart-on" arg:"LIST" default:"node" topic:"" under:"Life cycle" help:"failures that cause a restart: node, signal, any"`
-	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"set the pause before the first restart (default 5)"`
+	RestartDelay *Seconds     `name:"--restart-delay" arg:"TIME" default:"5" topic:"" under:"Life cycle" help:"set the pause before the first restart (default 5 s)"`
 	RestartArgs  ShellWords   `name:"--restart-args" takes:"any" arg:"WORDS" topic:"" under:"Life cycle" help:"program arguments to add after a restart"`
 	RestartFence RestartFence `name:"--restart-fence" arg:"TIME" default:"50 and --kill-grace" topic:"" under:"Life cycle" help:"wait up to TIME for lost nodes to end their processes"`
 	SaveJob      string       `name:"--save-job" writes:"yes" needs:"run" env:"-" arg:"FILE" topic:"" under:"Life cycle" help:"save the job to FILE, for --resume"`
@@ -234,8 +234,8 @@ type JobOptions struct {
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"set an ssh_config option for all hosts"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"copy mpiexec to the hosts: auto, always, never"`
 	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports on which mpiexec may listen (default any)"`
-	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"limit the login to a host to TIME (default 10)"`
-	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"limit each step after the login to TIME (default 60)"`
+	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"limit the login to a host to TIME (default 10 s)"`
+	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"limit each step after login to TIME (default 60 s)"`
 	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"if a host is busy, try to connect N times (default 4)"`
 	Fanout          int         `name:"--fanout" mca:"plm_rsh_num_concurrent plm_ssh_num_concurrent" default:"64" arg:"N" topic:"" help:"connect to N hosts at the same time (default 64)"`
 	AcceptNewKeys   bool        `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"accept and record unknown host keys"`
