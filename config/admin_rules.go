@@ -108,7 +108,7 @@ func (r *AdminRules) forbidReason(uid int, groups []int) string {
 	in := func(g int) bool { return slices.Contains(groups, g) }
 	switch {
 	case r.NoJobs:
-		return "the host runs no jobs (" + r.File + ")"
+		return "the host does not allow jobs (" + r.File + ")"
 	case !r.Drain.Since.IsZero():
 		return r.Drain.Text()
 	case uid != 0 && r.Users != nil && !slices.Contains(r.Users, uid):

@@ -28,8 +28,8 @@ func TestRules(t *testing.T) {
 		want   string
 	}{
 		{"", 5, nil, ""},
-		{"runJobs = \"no\"", 5, nil, "the host runs no jobs (f)"},
-		{"runJobs = false", 0, nil, "the host runs no jobs (f)"},
+		{"runJobs = \"no\"", 5, nil, "the host does not allow jobs (f)"},
+		{"runJobs = false", 0, nil, "the host does not allow jobs (f)"},
 		{"users = [5]", 5, nil, ""},
 		{"users = [\"alice\"]", 5, nil, "the host is reserved for other users (f)"},
 		{"user = []", 0, nil, ""},

@@ -50,8 +50,8 @@ var cases = []struct {
 	{"noise", func(c *job.HostDiagnosis) { c.Noise = "\nhello\nyou\n" }, `warning login-noise: the login shell prints text ("hello"); mpiexec ignores it, but scp and rsync fail`, "$-"},
 	{"long noise", func(c *job.HostDiagnosis) { c.Noise = strings.Repeat("é", 100) }, `warning login-noise: the login shell prints text ("` + strings.Repeat("é", 30) + `..."); mpiexec ignores it, but scp and rsync fail`, ""},
 	{"a typo in node.toml", func(c *job.HostDiagnosis) {
-		c.Diagnosis.Rules = job.AdminRules{Forbidden: "the host runs no jobs, because mpiexec cannot read the rules of its administrator: /etc/remshell/node.toml:1: bad", FileFault: true}
-	}, "failure node-file: the host runs no jobs, because mpiexec cannot read the rules of its administrator: /etc/remshell/node.toml:1: bad", "ask the administrator"},
+		c.Diagnosis.Rules = job.AdminRules{Forbidden: "the host does not allow jobs, because mpiexec cannot read the rules of its administrator: /etc/remshell/node.toml:1: bad", FileFault: true}
+	}, "failure node-file: the host does not allow jobs, because mpiexec cannot read the rules of its administrator: /etc/remshell/node.toml:1: bad", "ask the administrator"},
 	{"a typo where the cluster file runs no jobs", func(c *job.HostDiagnosis) {
 		c.ClusterPolicy.NoJobs, c.Diagnosis.Rules = true, job.AdminRules{Forbidden: "runs no jobs, bad", FileFault: true}
 	}, "failure node-file: runs no jobs, bad", "belongs to root"},
@@ -60,7 +60,7 @@ var cases = []struct {
 		c.Diagnosis.Rules.Forbidden, c.Diagnosis.Rules.Drained = "was drained by root", true
 	}, "failure barred: was drained by root", "ask root to run: mpijob undrain root@HOST"},
 	{"a front end", func(c *job.HostDiagnosis) {
-		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "the host runs no jobs (f)", true
+		c.Diagnosis.Rules.Forbidden, c.ClusterPolicy.NoJobs = "the host does not allow jobs (f)", true
 	}, "", ""},
 	{"a name that nobody has", func(c *job.HostDiagnosis) { c.Diagnosis.Rules.Warnings = []string{"f:3: users: no user"} }, "warning node-file: f:3: users: no user", "numeric ID"},
 	{"no account", func(c *job.HostDiagnosis) {

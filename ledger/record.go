@@ -351,7 +351,7 @@ func checkID(id job.ID) error {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', strings.IndexByte("_.-", c) >= 0:
 		default:
-			return fmt.Errorf("job ID %q: %q is not allowed", id, c)
+			return fmt.Errorf("job ID %q: the character %q is not allowed", id, c)
 		}
 	}
 	return nil

@@ -192,7 +192,7 @@ func (m *Mapping) readPerResource(rest string) error {
 	number, object, _ := strings.Cut(strings.TrimPrefix(rest, ":"), ":")
 	n, ok := parseCount(number)
 	if !ok {
-		return fmt.Errorf("ppr: %q is not a number of ranks: write ppr:N:OBJECT", number)
+		return fmt.Errorf("ppr: %q is not a number of ranks; write ppr:N:OBJECT", number)
 	}
 	if level, qualifiers, _ := strings.Cut(object, ":"); strings.EqualFold(level, "n") { // Open MPI's own library writes "n" for node
 		object = strings.TrimSuffix("node:"+qualifiers, ":")

@@ -13,7 +13,7 @@ func TestAnAbbreviatedPolicyIsNotSlot(t *testing.T) {
 		"rank:file=r": "File:r",
 		"pp:2:socket": "Level:package PerObject:2",
 		"rank":        `"rank": write rankfile:file=FILE`,
-		"pp":          `ppr: "" is not a number of ranks: write ppr:N:OBJECT`,
+		"pp":          `ppr: "" is not a number of ranks; write ppr:N:OBJECT`,
 		"pe":          `"pe": write pe-list=LIST`,
 		"pe-list":     `"pe-list": write pe-list=LIST`,
 		"pe-list:3":   `"pe-list:3": write pe-list=LIST`,

@@ -58,7 +58,7 @@ func TestPolicies(t *testing.T) {
 		{&Mapping{}, "core:pe", "pe needs a number of CPUs, such as pe=2"},
 		{&Mapping{}, "slot:2", "no number may follow slot; to give each rank several CPUs, write slot:pe=N"},
 		{&Mapping{}, "node:over:noover", `"node:over:noover" contradicts itself`},
-		{&Mapping{}, "ppr:x:node", `ppr: "x" is not a number of ranks: write ppr:N:OBJECT`},
+		{&Mapping{}, "ppr:x:node", `ppr: "x" is not a number of ranks; write ppr:N:OBJECT`},
 		{&Mapping{}, "ppr:2", `ppr: "" is not one of ` + objects},
 		{&Mapping{}, "ppr:2:slot", "ppr: the object must be node, socket, numa, l3cache, l2cache, core or hwthread"},
 		{&Mapping{}, "ppr:2:core:2", "ppr: no number may follow the object core"},

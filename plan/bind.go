@@ -113,7 +113,7 @@ func (s *placement) cpuMapFor(n *candidate) (cpuMap []int, note job.Note) {
 	note = job.Note{Node: n.Name, ID: n.ID}
 	if !n.UserCPUMap {
 		note.Code = CodeMapDenied
-		note.Text = fmt.Sprintf("mpiexec ignores %s on %s, because allowUserMap is no", s.req.CPUMapOrigin, n.Name)
+		note.Text = fmt.Sprintf("mpiexec ignores %s on %s, because the cluster file does not allow it (allowUserMap)", s.req.CPUMapOrigin, n.Name)
 		return n.CPUMap, note
 	}
 	for _, number := range s.req.CPUMap {

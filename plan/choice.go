@@ -135,17 +135,17 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 		ranks = text.Count(c.sets.Ranks, "rank")
 	}
 	shortage, free := c.describeShortage("at most %s")
-	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s holds %s now%s", noSet, ranks, shortage), WantedRanks: c.sets.Ranks, FreeRanks: free}
+	failed := &Error{Code: CodeNoSet, Text: fmt.Sprintf("%s has room for %s now%s", noSet, ranks, shortage), WantedRanks: c.sets.Ranks, FreeRanks: free}
 	if delayed {
 		failed.Code, failed.DelayLeft = CodeDelayed, set.Delay-c.waited
 		thisSet := "one"
 		if set.Plus.Delay && set.Policy != nodeset.AnyOf {
 			best, members := c.bestSetWhenIdle()
 			shortage, failed.FreeRanks = c.describeShortageOf(best, members, "%s")
-			failed.Text = fmt.Sprintf("the best %s:%s set does not hold %s now%s", set.Policy, set.Attribute, ranks, shortage)
+			failed.Text = fmt.Sprintf("the best %s:%s set has no room for %s now%s", set.Policy, set.Attribute, ranks, shortage)
 			thisSet = "it"
 		}
-		failed.Text = fmt.Sprintf("%s; the job waits for %s, for %s more", failed.Text, thisSet, failed.DelayLeft)
+		failed.Text = fmt.Sprintf("%s; the job waits for %s at most %s longer", failed.Text, thisSet, failed.DelayLeft)
 		return failed
 	}
 	idle := &nodeChooser{problem: c.problem.withIdleNodes(), usable: c.usable}
@@ -153,7 +153,7 @@ func (c *nodeChooser) refuseSets(delayed bool) *Error {
 	idle.entries = slices.Clone(idle.problem.entries)
 	idle.collectNodes()
 	shortage, _ = idle.describeShortage("at most %s when idle")
-	failed.permanentText = fmt.Sprintf("%s can ever hold %s%s", noSet, ranks, shortage)
+	failed.permanentText = fmt.Sprintf("%s can ever have room for %s%s", noSet, ranks, shortage)
 	failed.Remedy = waitHint
 	if set.Policy != nodeset.AnyOf && len(c.req.Apps) == 1 && !set.Plus.SpanEvenly {
 		failed.Remedy += "to use several sets: --node-set-plus SPANEVENLY; "

@@ -84,7 +84,7 @@ func TestUnreached(t *testing.T) {
 	snap.Nodes = snap.Nodes[2:]
 	snap.Failed = []job.Failure{{Node: "b", Err: errors.New("connection refused")}}
 	p, err := Make(req, snap)
-	want := "[{runjobs-off a the host runs no jobs (runJobs = no) 0} {unreachable b connection refused 1}]"
+	want := "[{runjobs-off a the host does not allow jobs (runJobs = no) 0} {unreachable b connection refused 1}]"
 	if got := fmt.Sprint(p.Rejected); err != nil || got != want || nodesByRank(p) != "c c" || p.Nodes[0].Node != 0 {
 		t.Errorf("%s, rejected %s, %v; want c c, %s", nodesByRank(p), got, err, want)
 	}

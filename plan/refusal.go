@@ -51,7 +51,7 @@ func (p problem) refuseClaimedHost(failed *Error, rejected []job.Note) *Error {
 	failed.textNamesRejected = true
 	failed.Text = fmt.Sprintf("%s: jobs of %s have used all %s since %s", s.Name, user, text.Count(s.SlotCount(), "CPU"), since) + s.describeFullGangs()
 	if s.Idle {
-		failed.Text += ", but no process of these jobs runs"
+		failed.Text += ", but no process of these jobs is running"
 	}
 	switch {
 	case user != p.req.User.Name:

@@ -51,7 +51,7 @@ var staticChecks = []nodeCheck{
 	{"out", func(s *candidate, w *requirement) string { return s.ExcludedWhy }},
 	{"administrator", func(s *candidate, w *requirement) string { return s.ClosedWhy }},
 	{"runjobs-off", func(s *candidate, w *requirement) string {
-		return reasonUnless(!s.NoJobs, "the host runs no jobs (runJobs = no)")
+		return reasonUnless(!s.NoJobs, "the host does not allow jobs (runJobs = no)")
 	}},
 	{"user", func(s *candidate, w *requirement) string {
 		mine := s.Users == nil || w.user.UID == 0 || slices.Contains(s.Users, w.user.UID)

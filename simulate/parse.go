@@ -287,7 +287,7 @@ func (n *node) toNode(known topologies) (job.Node, error) {
 		return job.Node{}, err
 	}
 	if n.Procs < 0 {
-		return job.Node{}, fmt.Errorf("procs is negative")
+		return job.Node{}, fmt.Errorf("\"procs\" is negative")
 	}
 	if n.BoundProcs < 0 || n.BoundProcs > n.Procs {
 		return job.Node{}, fmt.Errorf("bound_procs is %d, but must be from 0 to procs, which is %d", n.BoundProcs, n.Procs)
@@ -378,7 +378,7 @@ func (n *node) readPolicy() (job.NodePolicy, error) {
 		return job.NodePolicy{}, err
 	}
 	if n.Reserve < 0 {
-		return job.NodePolicy{}, fmt.Errorf("reserve is negative")
+		return job.NodePolicy{}, fmt.Errorf("\"reserve\" is negative")
 	}
 	return job.NodePolicy{
 		Attributes: attributes, Classes: n.Classes, Flavors: n.Flavors, Reserve: n.Reserve, InAllSets: n.Global,

@@ -90,7 +90,7 @@ type selectionOptions struct {
 // readSelection reads the options and rules for choosing nodes, and how long the job has waited.
 func (s *State) readSelection(f *stateFile) error {
 	if !(f.Waited >= 0) || f.Waited > nodeset.MaxTime.Seconds() {
-		return stateError("waited is not a valid number of seconds")
+		return stateError("\"waited\" is not a valid number of seconds")
 	}
 	s.Waited = time.Duration(math.Ceil(f.Waited * float64(time.Second)))
 	s.Flags.SelectionFlags = f.Options.selectionOptions.flags()

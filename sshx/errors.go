@@ -102,9 +102,9 @@ func (e *DialError) Hint() string {
 	case KindClosed:
 		return "see the log of sshd on the host; if there are many logins at once, lower --fanout, or raise MaxStartups in sshd_config"
 	case KindHostCert:
-		return "ask the administrator of the host"
+		return "ask the administrator of the host for a valid host certificate"
 	case KindRevokedKey:
-		return "ask the administrator of the host"
+		return "ask the administrator of the host why its key is revoked"
 	}
 	return ""
 }

@@ -241,7 +241,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 		e := newDialError(h.t, "host key", v.kind, "the host key has changed: this may be an attack, or the host was installed anew").
 			withDetails("%s has the key %s, but %s has another key", h.t.knownName(), fingerprint, where)
 		if h.commandOutput.file != nil && v.line.file == h.commandOutput.file.path {
-			return e.withHint("ask the maintainer of the keys that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
+			return e.withHint("if the change is expected, correct the key that KnownHostsCommand prints (%s)", shortenHome(h.t.Tilde, h.t.KnownHostsCommand.Origin))
 		}
 		e.command = h.forgetCommand(v.line)
 		return e.withHint("if the change is expected, remove the old key: %s", e.command)
@@ -252,7 +252,7 @@ func (h *hostKeyChecker) refusalError(v keyVerdict, key ssh.PublicKey) error {
 		e := newDialError(h.t, "host key", KindHostCert, "the host certificate is not valid, and the host key is unknown: %s", strings.TrimPrefix(v.err.Error(), "ssh: ")).
 			withDetails("authority at %s", where).withCause(v.err)
 		if errors.Is(v.err, errNoPrincipals) {
-			e.withHint("sign the certificate with the names of the host (ssh-keygen -h -n NAMES), or record the host key with --accept-new-host-keys")
+			e.withHint("sign the host key again, with the host's names in the certificate (ssh-keygen -h -n NAMES), or record the host key with --accept-new-host-keys")
 		}
 		return e
 	}

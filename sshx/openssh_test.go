@@ -206,7 +206,7 @@ func TestOpenSSHHostKeyTypes(t *testing.T) {
 		p.t, p.d = t, &Dialer{}
 		line := s.known(t, "ed25519")
 		p.write(".ssh/known_hosts", line+"@revoked * "+strings.SplitN(line, " ", 2)[1])
-		p.want(p.refusal(p.real(s)), KindRevokedKey, "n1: the host key is revoked (~/.ssh/known_hosts:2)", "ask the administrator of the host")
+		p.want(p.refusal(p.real(s)), KindRevokedKey, "n1: the host key is revoked (~/.ssh/known_hosts:2)", "ask the administrator of the host why its key is revoked")
 	})
 	t.Run("revoked in a file of its own", func(t *testing.T) {
 		p.t, p.d = t, &Dialer{}

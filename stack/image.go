@@ -27,7 +27,7 @@ type Image struct {
 type segment struct{ offset, address, size uint64 }
 
 // ErrNotELF is returned by OpenImage for a file that is not a 64-bit little-endian ELF file with plausible headers.
-var ErrNotELF = errors.New("it is no ELF file of this architecture")
+var ErrNotELF = errors.New("it is not an ELF file for this architecture")
 
 // OpenImage reads the headers of an ELF file. It returns an error if the file is not a valid ELF file of a
 // supported architecture.

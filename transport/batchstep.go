@@ -373,7 +373,7 @@ func (s *refusals) report(peer netip.Addr, reason string) {
 	case n <= maxReportedRefusals:
 		s.warn(fmt.Sprintf("warning: refused a connection from %s: %s", peer, reason))
 	case n == maxReportedRefusals+1:
-		s.warn("warning: refused more connections; they are not reported")
+		s.warn("warning: further refused connections are not reported")
 	}
 }
 

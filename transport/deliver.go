@@ -405,7 +405,7 @@ func (d *delivery) contextError(cause error, stderr string) *Error {
 	case !errors.Is(cause, errStepTimeout) && !errors.Is(cause, context.DeadlineExceeded):
 		return late("connect", KindCanceled, "", "cancelled: %v", cause)
 	case d.source != "":
-		return late("helper", KindNoRoute, "", "the helper did not answer in %s", formatSeconds(d.timeouts.others))
+		return late("helper", KindNoRoute, "", "the helper did not answer within %s", formatSeconds(d.timeouts.others))
 	case d.transferTime > 0:
 		return late("deliver", KindNoRoute, "check whether a file system hangs there: ssh "+d.host+" ls -la .cache; or raise --shell-timeout",
 			"mpiexec was copied, but /bin/sh did not start it within %s", formatSeconds(d.transferTime))

@@ -697,7 +697,7 @@ func TestSilence(t *testing.T) {
 		{"drips after need", `printf '\036remshell need /x\n'; ` + drip, KindNoRoute, "n1: deliver: the copy of mpiexec arrives at less than 10 KB/s", "path="},
 		{"needs it for ever", `while printf '\036remshell need /x\n'; do head -c 100000000 >/dev/null; done`, KindNoRoute, "n1: deliver: mpiexec was copied, but /bin/sh did not start it within 0.501 s", "--shell-timeout"},
 		{"silent once it has the program", `printf '\036remshell need /x\n'; head -c 1048576 >/dev/null; exec sleep 1000`, KindNoRoute, "n1: deliver: mpiexec was copied, but /bin/sh did not start it within ", "ssh n1 ls"},
-		{"helper silent", `printf '\036remshell run cache\n'; exec sleep 1000`, KindNoRoute, "n1: helper: the helper did not answer in 0.5 s", ""},
+		{"helper silent", `printf '\036remshell run cache\n'; exec sleep 1000`, KindNoRoute, "n1: helper: the helper did not answer within 0.5 s", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newNode(t, "/bin/sh", "-c", c.script).start(t)

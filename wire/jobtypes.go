@@ -233,7 +233,7 @@ func (c *Codec) gang(p **job.Gang) {
 	c.Num(&(*p).Party, Range{"party", 0, job.MaxParties - 1})
 	c.gangTerms(&(*p).GangTerms)
 	c.Num64(&(*p).Memory, BytesRange)
-	c.Require((*p).IsValid(), "a gang of party %d of %d", (*p).Party, (*p).Parties)
+	c.Require((*p).IsValid(), "party %d in a gang of %d parties", (*p).Party, (*p).Parties)
 }
 
 // sliceRange is the valid range for the length of a gang's time slice, in ns. 0 means that no length is set.

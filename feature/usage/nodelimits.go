@@ -38,7 +38,7 @@ func (l *nodeLimits) applyTo(m *wire.Prepare, read func() (limits.Map, error)) *
 	}
 	own, err := read()
 	if err != nil {
-		return &rank.Error{Code: job.ExitInternal, Reason: "the host runs no jobs, because mpiexec cannot read the rules of its administrator: " + err.Error(), Hint: "ask the administrator of the host, or use other hosts"}
+		return &rank.Error{Code: job.ExitInternal, Reason: "the host does not allow jobs, because mpiexec cannot read the rules of its administrator: " + err.Error(), Hint: "ask the administrator of the host, or use other hosts"}
 	}
 	if len(own) == 0 {
 		return nil

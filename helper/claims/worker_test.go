@@ -265,7 +265,7 @@ func TestNodeFile(t *testing.T) {
 		most  int    // limit of ranks for the plan
 	}{
 		{"no limits", "", clean, 9, "", -1},
-		{"no jobs", `runJobs = "no"`, clean, 1, "the host runs no jobs (FILE)", -1},
+		{"no jobs", `runJobs = "no"`, clean, 1, "the host does not allow jobs (FILE)", -1},
 		{"room", "maxproc = 2", clean, 2, "", 2},
 		{"no room", "maxproc = 2", clean, 3, "the host may run at most 2 processes at a time (FILE)", 2},
 		{"a fault", "\nmaxproc = \"x\"", clean, 1, `FILE:2: maxproc: "x" is neither a number nor "any"`, -1},

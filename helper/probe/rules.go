@@ -151,7 +151,7 @@ const maxRanks = 1e6
 
 // Rules returns the rules that this node's administrator has set for the current user.
 func (f AdminFiles) Rules() job.AdminRules {
-	const unclear = "the host runs no jobs, because mpiexec cannot read the rules of its administrator: "
+	const unclear = "the host does not allow jobs, because mpiexec cannot read the rules of its administrator: "
 	result := job.AdminRules{MaxRanks: -1}
 	rules, err := f.ReadRules()
 	if err == nil && f.Limits != "" {

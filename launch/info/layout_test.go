@@ -50,7 +50,7 @@ func TestLayoutOfASpawn(t *testing.T) {
 			err: `info key map_by: "rankfile:file=/etc/shadow" is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread`},
 		"CPUs": {infos: [][]spawn.Pair{pairs("bind_to", "cpu-list=0")},
 			err: `info key bind_to: "cpu-list=0" is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread`},
-		"no number": {infos: [][]spawn.Pair{pairs("ppr", "many:node")}, err: `info key ppr: ppr: "many" is not a number of ranks: write ppr:N:OBJECT`},
+		"no number": {infos: [][]spawn.Pair{pairs("ppr", "many:node")}, err: `info key ppr: ppr: "many" is not a number of ranks; write ppr:N:OBJECT`},
 	} {
 		r := spawn.Request{}
 		for _, infos := range test.infos {

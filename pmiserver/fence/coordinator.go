@@ -147,7 +147,7 @@ func (c *Coordinator) completeFence(id ID, f *fence) (*Completed, error) {
 	}
 	if id.Kind.WithoutTag() == Construct {
 		if c.groupsMade == math.MaxInt32 {
-			return nil, fmt.Errorf("fence %v: cannot create another PMIx group, because the job has created %d groups", id, c.groupsMade)
+			return nil, fmt.Errorf("fence %v: cannot create another PMIx group, because the job has already created %d groups, the maximum", id, c.groupsMade)
 		}
 		c.groupsMade++
 		done.Blobs = append(slices.Clip(done.Blobs), binary.AppendUvarint(nil, uint64(c.groupsMade)))

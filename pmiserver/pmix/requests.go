@@ -116,7 +116,7 @@ func (c *client) joinCollective(q requestInfo, kind fence.Kind, procs []bfrops.P
 	members, err := newProcSet(procs, find)
 	switch {
 	case err != nil && kind == fence.Connect:
-		c.group.warn(c.rank.number, "PMIx: the rank connects to processes of another job; start both jobs with --names user or -nameserver HOST")
+		c.group.warn(c.rank.number, "PMIx: the rank tries to connect to processes of another job; for this, start both jobs with --names user or -nameserver HOST")
 		c.replyStatus(q, message.BadParameter)
 		return
 	case err != nil, !members.hasRank(c.group.Name, c.rank.number):

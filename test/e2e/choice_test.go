@@ -57,7 +57,7 @@ func TestNodeSetsFollowTheNetworks(t *testing.T) {
 		t.Errorf("--nodetype infiniband: exit %d: %s", r.code, r.err)
 	}
 	b.runOn(t, "n3", "ip", "link", "set", "wire", "down")
-	b.checkRefused(t, mpiexecCall{args: append(append([]string{"--cluster", cluster}, wired...), "true")}, 125, "no ONEOF:NETWORK set can ever hold 2 ranks", "(largest: ethernet, at most 1 rank when idle on n2)")
+	b.checkRefused(t, mpiexecCall{args: append(append([]string{"--cluster", cluster}, wired...), "true")}, 125, "no ONEOF:NETWORK set can ever have room for 2 ranks", "(largest: ethernet, at most 1 rank when idle on n2)")
 	b.runOn(t, "n1", "ip", "link", "set", "wire", "up")
 	if got := b.setOf(t, cluster, wired...); got != "n1 on ethernet, n2 on ethernet" {
 		t.Errorf("that of n1 is up again: %s", got)

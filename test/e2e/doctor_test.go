@@ -86,7 +86,7 @@ var doctorCases = []doctorCase{
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "# ours\nmaxprocs = 3\n") }},
 	{name: "typo in limits.toml", code: "node-file", level: "failure", text: "/etc/remshell/limits.toml:1: [limits]: this file has no tables", remedy: "ask the administrator of the host",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "limits.toml", "[limits]\nwalltime = 2\n") }},
-	{name: "no job may run", code: "barred", level: "failure", text: "the host runs no jobs (/etc/remshell/node.toml)", remedy: "do not use this host",
+	{name: "no job may run", code: "barred", level: "failure", text: "the host does not allow jobs (/etc/remshell/node.toml)", remedy: "do not use this host",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "runJobs = \"no\"\n") }},
 	{name: "a user whom nobody knows", code: "node-file", level: "warning", text: `/etc/remshell/node.toml:1: users: no user "nobody-here" exists here, so the name is ignored`, remedy: "use the numeric ID",
 		build: func(t *testing.T, b *testCluster) { b.addEtcFile(t, "n1", "node.toml", "users = [\"nobody-here\"]\n") }},

@@ -134,7 +134,7 @@ func TestHostileSettings(t *testing.T) {
 	} {
 		onN2("rm -rf " + f + "; " + test.script)
 		r := b.runMpiexec(t, "-host", "n2", "-n", "1", "true")
-		if r.code != 125 || !strings.Contains(r.err, "the host runs no jobs, because mpiexec cannot read the rules of its administrator: ") || !strings.Contains(r.err, test.want) {
+		if r.code != 125 || !strings.Contains(r.err, "the host does not allow jobs, because mpiexec cannot read the rules of its administrator: ") || !strings.Contains(r.err, test.want) {
 			t.Errorf("%s: a start: exit %d, %q; want %q", name, r.code, r.err, test.want)
 		}
 		for _, line := range []string{"drain n2", "undrain n2"} {

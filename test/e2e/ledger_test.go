@@ -82,7 +82,7 @@ func TestNodeFile(t *testing.T) {
 		}
 	}
 	says("runJobs = \"no\"\n")
-	want(125, "the host runs no jobs (/etc/remshell/node.toml)", "-host", "n1", "-n", "1")
+	want(125, "the host does not allow jobs (/etc/remshell/node.toml)", "-host", "n1", "-n", "1")
 	want(0, "n2\n", "-host", "n2", "-n", "1")
 	want(0, "n2\n", "-host", "n1,n2", "-n", "1")
 	says("maxproc = 1\n")

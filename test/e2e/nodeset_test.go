@@ -72,7 +72,7 @@ func TestNodeSetsOfACluster(t *testing.T) {
 		t.Errorf("beside another job: %s", got)
 	}
 	b.checkRefused(t, mpiexecCall{args: []string{"--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", two, "true"}}, 125,
-		"no ONEOF:FEATURE set holds", "(largest: b, at most ", "to wait: --wait")
+		"no ONEOF:FEATURE set has room for", "(largest: b, at most ", "to wait: --wait")
 	blocker.end(t)
 	depth := min(2, cpus)
 	on := b.startHolding(t, "--cluster", cluster, "--node-set", "ONEOF:FEATURE:b", "-n", "2", "--shape", "1", "--depth", fmt.Sprint(depth))

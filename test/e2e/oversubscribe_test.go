@@ -62,7 +62,7 @@ func TestABusyNamedHostIsNotLeftOut(t *testing.T) {
 	if err := os.WriteFile(cluster, []byte("[[node]]\nname = \"n1\"\n[[node]]\nname = \"n2\"\nrunJobs = \"no\"\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.runMpiexec(t, append([]string{"--cluster", cluster}, line...)...); r.code != 125 || !strings.Contains(r.err, "but there is no room on n2") || !strings.Contains(r.err, "the host runs no jobs (runJobs = no)") {
+	if r := b.runMpiexec(t, append([]string{"--cluster", cluster}, line...)...); r.code != 125 || !strings.Contains(r.err, "but there is no room on n2") || !strings.Contains(r.err, "the host does not allow jobs (runJobs = no)") {
 		t.Errorf("a host that runs no jobs: exit %d, %q, %q", r.code, r.out, r.err)
 	}
 }

@@ -196,7 +196,7 @@ func (e *elementReader) value() Value {
 // returns true, the caller must decrease the depth afterwards.
 func (e *elementReader) enterNested() bool {
 	if e.depth == maxDepth {
-		e.fail(ErrMalformed, "more than %d values are nested", maxDepth)
+		e.fail(ErrMalformed, "values are nested more than %d deep", maxDepth)
 		return false
 	}
 	e.depth++
