@@ -125,6 +125,18 @@ func Catches(pid int, signal unix.Signal) bool {
 	return signalMask(pid, "SigCgt")&(1<<(signal-1)) != 0
 }
 
+// Blocks reports whether the main thread of a process blocks a signal. It returns false if the state of the process
+// cannot be read.
+func Blocks(pid int, signal unix.Signal) bool {
+	return signalMask(pid, "SigBlk")&(1<<(signal-1)) != 0
+}
+
+// IsTraced reports whether a debugger or another tracer traces the main thread of a process.
+func IsTraced(pid int) bool {
+	tracer := statusField(pid, "TracerPid")
+	return len(tracer) > 0 && string(tracer) != "0"
+}
+
 // signalMask returns a set of signals from /proc/PID/status. name is the first word of the line with the set.
 // Bit N-1 stands for signal N.
 func signalMask(pid int, name string) uint64 {

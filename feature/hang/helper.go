@@ -18,9 +18,8 @@ type nodeWatch struct {
 	session *helper.Session
 	tracker machine.Tracker
 	began   bool
-	slept   map[int]bool // ranks that slept for a time at the last sample
-	pmi     bool         // a rank has called PMI
-	checked bool         // libraryFault has looked
+	pmi     bool // a rank has called PMI
+	checked bool // libraryFault has looked
 	fault   string
 }
 
@@ -29,7 +28,7 @@ func attachHelper(s *helper.Session) {
 	s.Hooks.LongJobBegins.Add(n.begin)
 	helper.Handle(s, func(*TakeSample) {
 		if n.began {
-			n.add(n.sampler()(), true)
+			n.add(n.sampler(true)(), true)
 		}
 	})
 }
@@ -46,7 +45,7 @@ func (n *nodeWatch) begin() {
 
 // takeSample takes a sample in another goroutine, and repeats that at intervals.
 func (n *nodeWatch) takeSample() {
-	take := n.sampler()
+	take := n.sampler(false)
 	go func() {
 		sample := take()
 		n.session.Post(func() {
@@ -59,10 +58,6 @@ func (n *nodeWatch) takeSample() {
 // add passes a sample to the tracker, and sends mpiexec a report if one is due. It returns the time until the next
 // sample. If reading is true, the stacks of ranks are read after this sample.
 func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
-	n.slept = make(map[int]bool)
-	for number, r := range sample.Ranks {
-		n.slept[number] = r.Sleeps
-	}
 	report, send, next := n.tracker.Add(sample, reading)
 	if send && !n.session.Lifecycle.IsDisconnected() {
 		n.session.Send(&Unchanged{Report: report, Fault: n.libraryFault()})
@@ -72,12 +67,12 @@ func (n *nodeWatch) add(sample machine.Sample, reading bool) time.Duration {
 
 // sampler returns a function that takes a sample of the ranks that are running now. Any goroutine may call the
 // function.
-func (n *nodeWatch) sampler() func() machine.Sample {
+func (n *nodeWatch) sampler(thorough bool) func() machine.Sample {
 	var ranks []watchedRank
 	for _, r := range n.session.Ranks() {
 		state := r.PMIState()
 		n.pmi = n.pmi || state != job.PMIUnused
-		w := watchedRank{number: r.Number, state: uint64(state)<<32 | uint64(r.Barrier()), slept: n.slept[r.Number]}
+		w := watchedRank{number: r.Number, state: uint64(state)<<32 | uint64(r.Barrier()), mpi: state != job.PMIUnused}
 		if r.IsAlive() {
 			w.pid = r.Child.PID
 		}
@@ -85,7 +80,7 @@ func (n *nodeWatch) sampler() func() machine.Sample {
 	}
 	pmi := n.pmi
 	return func() machine.Sample {
-		s := readSample(ranks)
+		s := readSample(ranks, thorough)
 		s.PMI = pmi
 		return s
 	}

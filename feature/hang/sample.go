@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,11 +23,12 @@ type watchedRank struct {
 	number int
 	state  uint64 // its PMI state and barrier
 	pid    int    // 0: it does not run
-	slept  bool   // it slept for a time at the last sample
+	mpi    bool   // it has called PMI, so it has the threads of an MPI library
 }
 
-// readSample takes a sample of the given ranks from /proc, without stopping any process.
-func readSample(ranks []watchedRank) machine.Sample {
+// readSample takes a sample of the given ranks from /proc, without stopping any process. Only if thorough is true, it
+// looks for ranks that sleep for a limited time.
+func readSample(ranks []watchedRank, thorough bool) machine.Sample {
 	s := machine.Sample{At: time.Now(), Ranks: make(map[int]machine.RankSample, len(ranks))}
 	slices.SortFunc(ranks, func(a, b watchedRank) int { return a.number - b.number })
 	tree, sum := proc.ReadTree(), fnv.New64a()
@@ -46,17 +46,20 @@ func readSample(ranks []watchedRank) machine.Sample {
 			continue
 		}
 		var one machine.RankSample
-		active := tree.ActiveChild(r.pid)
+		standard := standardFiles(r.pid)
 		for _, p := range append([]proc.Info{{PID: r.pid}}, tree.Descendants(r.pid)...) {
 			one.CPU += cpuTime(p.PID)
 			add(uint64(p.PID))
 			add(ioBytes(p.PID)...)
-			s.User = s.User || waitsForUser(p.PID)
-			wakeup, sleeps := activity(p.PID, r.slept)
-			if p.PID == active {
-				one.Wakeup = wakeup
+			for _, w := range decidingThreads(p.PID, r.mpi) {
+				one.Wakeup += wakeups(w.pid, w.tid)
+				s.User = s.User || w.waitsForUser(standard)
+				if thorough {
+					_, limited := w.isLimited()
+					one.Sleeps = one.Sleeps || limited
+				}
 			}
-			one.Sleeps = one.Sleeps || sleeps
+			one.Sleeps = one.Sleeps || thorough && (hasTimer(p.PID) || proc.IsTraced(p.PID))
 		}
 		s.Ranks[r.number] = one
 	}
@@ -73,48 +76,6 @@ func cpuTime(pid int) time.Duration {
 		return 0
 	}
 	return time.Duration(t.Nano())
-}
-
-// maxThreads is the maximum number of threads of a process that the function activity examines.
-const maxThreads = 1024
-
-// longPoll is a time limit of poll(2). A thread with this limit or a longer one is assumed to wait for an event, and not
-// for the time to pass. Threads of Open MPI that wait for an event use a limit of an hour.
-const longPoll = 10 * time.Minute
-
-// activity counts how often some threads of a process have gone to sleep in the kernel, and reports whether one of
-// them sleeps for a limited time. The main thread is always one of them. If it waits for another thread, the other
-// threads are included, except those that wait in an event loop, as threads of MPI libraries do. slept is as in
-// sleepsForATime.
-func activity(pid int, slept bool) (wakeup uint64, sleeps bool) {
-	wakeup = wakeups(pid, pid)
-	number, arguments := systemCall(pid, pid)
-	if _, limited := limitOf(number, arguments); number != unix.SYS_FUTEX || limited {
-		return wakeup, sleepsForATime(pid, slept)
-	}
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return wakeup, false
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(maxThreads)
-	for _, name := range names {
-		thread, err := strconv.Atoi(name)
-		if err != nil || thread == pid {
-			continue
-		}
-		number, arguments := systemCall(pid, thread)
-		limit, limited := limitOf(number, arguments)
-		switch at := timeArguments[number]; {
-		case at.epoll:
-		case at.poll:
-			sleeps = sleeps || 0 < limit && limit < longPoll
-		default:
-			wakeup += wakeups(pid, thread)
-			sleeps = sleeps || limited
-		}
-	}
-	return wakeup, sleeps
 }
 
 // wakeups returns how often a thread of a process has gone to sleep in the kernel.
@@ -139,95 +100,4 @@ func ioBytes(pid int) (counters []uint64) {
 		counters = append(counters, n)
 	}
 	return counters
-}
-
-// waitsForUser reports whether the main thread of a process waits for input on its standard input, or until its
-// standard output or standard error can take more. If the stream is a file, it returns false, because the process
-// then waits for a disk.
-func waitsForUser(pid int) bool {
-	number, arguments := systemCall(pid, pid)
-	fd := arguments[0]
-	switch number {
-	case unix.SYS_READ, unix.SYS_READV:
-		return fd == 0 && !isFile(pid, fd)
-	case unix.SYS_WRITE, unix.SYS_WRITEV:
-		return (fd == 1 || fd == 2) && !isFile(pid, fd)
-	}
-	return false
-}
-
-// isFile reports whether a file descriptor of a process is open for a file outside of /dev. It does not access the file, because
-// its file system may hang.
-func isFile(pid int, fd uint64) bool {
-	name, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
-	return strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "/dev/")
-}
-
-// sleepsForATime reports whether the main thread of a process waits in a system call with a time limit. If a tracer
-// has stopped the thread meanwhile, the kernel shows restart_syscall(2) instead of the call. For this case, slept is
-// the previous result of sleepsForATime.
-func sleepsForATime(pid int, slept bool) bool {
-	number, arguments := systemCall(pid, pid)
-	if number == unix.SYS_RESTART_SYSCALL { // of calls without a time limit, only those of poll are restarted in this way
-		return slept || !strings.Contains(proc.WaitChannel(pid), "poll")
-	}
-	_, limited := limitOf(number, arguments)
-	return limited
-}
-
-// A timeArgument says which argument of a system call limits how long the call waits.
-type timeArgument struct {
-	argument     int  // counted from 0
-	milliseconds bool // the argument is a number of milliseconds; otherwise it is a pointer, which is 0 if there is no limit
-	poll, epoll  bool // event loops wait in this call
-}
-
-// timeArguments lists the system calls that can wait for a limited time, by number.
-var timeArguments = map[int]timeArgument{
-	unix.SYS_NANOSLEEP:       {argument: 0},
-	unix.SYS_CLOCK_NANOSLEEP: {argument: 2},
-	unix.SYS_PSELECT6:        {argument: 4},
-	unix.SYS_FUTEX:           {argument: 3},
-	unix.SYS_PPOLL:           {argument: 2, poll: true},
-	unix.SYS_EPOLL_PWAIT:     {argument: 3, milliseconds: true, epoll: true},
-	unix.SYS_EPOLL_PWAIT2:    {argument: 3, epoll: true},
-}
-
-func init() {
-	if runtime.GOARCH == "amd64" { // package unix does not have these for arm64
-		timeArguments[7] = timeArgument{argument: 2, milliseconds: true, poll: true}    // poll
-		timeArguments[23] = timeArgument{argument: 4}                                   // select
-		timeArguments[232] = timeArgument{argument: 3, milliseconds: true, epoll: true} // epoll_wait
-	}
-}
-
-// limitOf reports whether a system call waits for a limited time. limit is that time, or 0 if it is not known.
-func limitOf(number int, arguments [6]uint64) (limit time.Duration, limited bool) {
-	at, is := timeArguments[number]
-	switch {
-	case !is:
-		return 0, false
-	case at.milliseconds:
-		limit = time.Duration(int32(arguments[at.argument])) * time.Millisecond
-		return limit, limit > 0
-	}
-	return 0, arguments[at.argument] != 0
-}
-
-// systemCall returns the number of the system call in which a thread of a process waits, and its arguments. The number is
-// -1 if the thread runs, or the kernel does not show it.
-func systemCall(pid, thread int) (number int, arguments [6]uint64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/syscall", pid, thread))
-	fields := strings.Fields(string(text))
-	if len(fields) < 1+len(arguments) {
-		return -1, arguments
-	}
-	number, err := strconv.Atoi(fields[0])
-	if err != nil {
-		return -1, arguments
-	}
-	for i := range arguments {
-		arguments[i], _ = strconv.ParseUint(fields[1+i], 0, 64)
-	}
-	return number, arguments
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remshell/proc"
 )
 
 // startSleeps starts n processes that sleep, as ranks.
@@ -30,148 +32,157 @@ func startSleeps(tb testing.TB, n int) (ranks []watchedRank) {
 // The signature of a sample changes with the PMI state of a rank, and when a process ends or starts.
 func TestSignature(t *testing.T) {
 	ranks := startSleeps(t, 2)
-	for deadline := time.Now().Add(time.Minute); !sleepsForATime(ranks[0].pid, false) || !sleepsForATime(ranks[1].pid, false); {
-		if time.Now().After(deadline) {
-			t.Fatal("sleep does not sleep")
-		}
-	}
-	first := readSample(ranks)
-	if again := readSample(ranks); again.Signature != first.Signature || !again.Ranks[1].Sleeps || again.User {
+	eventually(t, func() bool { s := readSample(ranks, true); return s.Ranks[0].Sleeps && s.Ranks[1].Sleeps })
+	first := readSample(ranks, true)
+	if again := readSample(ranks, true); again.Signature != first.Signature || again.User {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 	ranks[1].state++
-	if other := readSample(ranks); other.Signature == first.Signature {
+	if other := readSample(ranks, true); other.Signature == first.Signature {
 		t.Error("the PMI state does not count")
 	}
 	ranks[1].state--
 	ranks[1].pid = 0
-	if other := readSample(ranks); other.Signature == first.Signature {
+	if other := readSample(ranks, true); other.Signature == first.Signature {
 		t.Error("the end of a rank does not count")
 	}
 }
 
-// A process that waits until a time goes on by itself, in whichever system call it waits. Others do not.
-func TestSleepsForATime(t *testing.T) {
+// A rank that sleeps for a limited time, has a timer or waits for the user goes on by itself, in whichever system call and
+// thread it waits, even after a tracer has stopped it. Other ranks do not go on by themselves.
+func TestWhoGoesOn(t *testing.T) {
 	const python = "/usr/bin/python3"
 	if _, err := os.Stat(python); err != nil {
 		t.Skip("needs " + python)
 	}
-	for code, want := range map[string]bool{
-		"time.sleep(1000)": true, "select.select([], [], [], 1000)": true, "select.select([0], [], [], 1000)": true, "select.poll().poll(1000000)": true,
-		"select.epoll().poll(1000)": true, "threading.Event().wait(1000)": true,
-		"select.select([fd], [], [])": false, "p = select.poll(); p.register(fd, 1); p.poll()": false, "select.epoll().poll()": false, "threading.Event().wait()": false, "os.read(fd, 1)": false, "signal.pause()": false,
-	} {
-		child := exec.Command(python, "-c", "import os, select, signal, threading, time; fd, to = os.pipe(); os.write(1, b'ready'); "+code)
-		input, err1 := child.StdinPipe()
-		output, err2 := child.StdoutPipe()
-		if err := cmp.Or(err1, err2); err != nil {
-			t.Fatal(err)
-		}
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
-		io.ReadFull(output, make([]byte, len("ready")))
-		pid := child.Process.Pid
-		waits := func(slept bool) bool {
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-				if number, _ := systemCall(pid, pid); number >= 0 && number != unix.SYS_WRITE && sleepsForATime(pid, slept) == want {
-					return true
-				}
-			}
-			return false
-		}
-		if !waits(false) {
-			t.Errorf("%s: want %v", code, want)
-		}
-		unix.Kill(pid, unix.SIGSTOP) // as a tracer does
-		unix.Kill(pid, unix.SIGCONT)
-		if !waits(want) {
-			t.Errorf("%s: after a stop: want %v", code, want)
-		}
-		input.Close()
-		child.Process.Kill()
-		child.Wait()
+	type kind int
+	const (
+		no     kind = iota // nothing shows that the rank goes on
+		sleeps             // for a limited time
+		user               // waits for the user
+	)
+	thread := func(work string) string {
+		return "t = threading.Thread(target=lambda: " + work + "); t.start(); up(); t.join()"
 	}
-}
-
-// A process whose main thread waits for another thread continues if that thread sleeps for a limited time, or wakes up now and
-// then. Threads that wait in an event loop do not count, because MPI libraries have such threads.
-func TestThreadsThatAreWaitedFor(t *testing.T) {
-	const python = "/usr/bin/python3"
-	if _, err := os.Stat(python); err != nil {
-		t.Skip("needs " + python)
-	}
-	const join = "; t = threading.Thread(target=work); t.start(); os.write(1, b'ready'); t.join()"
 	for _, test := range []struct {
-		code          string
-		sleeps, wakes bool
+		code string
+		mpi  bool
+		want kind
 	}{
-		{"work = lambda: time.sleep(1000)" + join, true, true},
-		{"work = lambda: threading.Event().wait(1000)" + join, true, true},
-		{"work = lambda: select.select([fd], [], [], 1000)" + join, true, true},
-		{"p = select.poll(); work = lambda: p.poll(60000)" + join, true, false},
-		{"p = select.poll(); work = lambda: p.poll(3600000)" + join, false, false},
-		{"work = lambda: select.epoll().poll(60)" + join, false, false},
-		{"work = lambda: [os.read(fd, 1) for _ in range(1000)]" + join, false, true},
-		{"threading.Thread(target=lambda: time.sleep(1000)).start(); os.write(1, b'ready'); os.read(fd, 1)", false, false}, // not waited for
+		{"up(); time.sleep(1000)", false, sleeps},
+		{"up(); select.select([], [], [], 1000)", false, sleeps},
+		{"up(); select.poll().poll(1000000)", false, sleeps},
+		{"up(); select.epoll().poll(1000)", false, sleeps},
+		{"up(); threading.Event().wait(1000)", false, sleeps},
+		{"up(); signal.sigtimedwait([10], 1000)", false, sleeps},
+		{"a, b = socket.socketpair(); a.setsockopt(1, 20, struct.pack('ll', 1000, 0)); up(); a.recv(1)", false, sleeps}, // SO_RCVTIMEO
+		{"signal.signal(signal.SIGALRM, lambda *_: 0); signal.alarm(1000); up(); signal.pause()", false, sleeps},
+		{"f = ctypes.CDLL(None).timerfd_create(1, 0); ctypes.CDLL(None).timerfd_settime(f, 0, struct.pack('4q', 0, 0, 1000, 0), None); up(); os.read(f, 8)", false, sleeps},
+		{"up(); subprocess.run(['sleep', '1000'])", false, sleeps},
+		{"up(); select.select([fd], [], [])", false, no},
+		{"p = select.poll(); p.register(fd, 1); up(); p.poll()", false, no},
+		{"up(); select.epoll().poll()", false, no},
+		{"up(); threading.Event().wait()", false, no},
+		{"up(); os.read(fd, 1)", false, no},
+		{"up(); signal.pause()", false, no},
+		{"a, b = socket.socketpair(); up(); a.recv(1)", false, no},
+		{"ctypes.CDLL(None).timerfd_create(1, 0); up(); os.read(fd, 1)", false, no},
+
+		{thread("time.sleep(1000)"), true, sleeps},
+		{thread("threading.Event().wait(1000)"), true, sleeps},
+		{thread("select.select([], [], [], 1000)"), true, sleeps},
+		{thread("select.poll().poll(60000)"), true, sleeps},
+		{thread("select.poll().poll(3600000)"), true, no}, // as threads of Open MPI do
+		{thread("select.poll().poll(3600000)"), false, sleeps},
+		{thread("select.epoll().poll(60)"), true, no},
+		{thread("select.epoll().poll(60)"), false, sleeps},
+		{thread("os.read(fd, 1)"), false, no},
+		{"threading.Timer(1000, lambda: 0).start(); up(); os.read(fd, 1)", true, sleeps}, // a thread may write to the pipe
+		{"import asyncio; up(); asyncio.run(asyncio.to_thread(time.sleep, 1000))", true, sleeps},
+
+		{"up(); os.read(0, 1)", false, user},
+		{"up(); select.select([0], [], [])", false, user},
+		{"p = select.poll(); p.register(0, 1); up(); p.poll()", false, user},
+		{"p = select.epoll(); p.register(0, 1); up(); p.poll()", false, user},
+		{thread("os.read(0, 1)"), false, user},
+		{"up()\nwhile True: os.write(1, bytes(1 << 20))", false, user},
+		{"p = select.poll(); os.set_blocking(1, False); up(); os.write(1, bytes(1 << 20)); p.register(1, 4); p.poll()", false, user},
+		{"up(); subprocess.run(['cat'])", false, user},
+		{"up(); subprocess.run(['cat'], stdin=fd)", false, no}, // its input is another one
 	} {
-		child := exec.Command(python, "-c", "import os, select, threading, time; fd = 0; "+test.code)
-		input, err1 := child.StdinPipe()
-		output, err2 := child.StdoutPipe()
-		if err := cmp.Or(err1, err2); err != nil {
+		child := exec.Command(python, "-c", "import ctypes, os, select, signal, socket, struct, subprocess, threading, time\nfd, other = os.pipe(); up = lambda: os.write(2, b'up')\n"+test.code)
+		_, err1 := child.StdinPipe()
+		_, err2 := child.StdoutPipe() // nobody reads it
+		up, err3 := child.StderrPipe()
+		if err := cmp.Or(err1, err2, err3); err != nil {
 			t.Fatal(err)
 		}
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
-		io.ReadFull(output, make([]byte, len("ready")))
-		pid := child.Process.Pid
-		within := func(is func() bool) bool {
-			for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
-				if is() {
-					return true
+		io.ReadFull(up, make([]byte, len("up")))
+		ranks := []watchedRank{{pid: child.Process.Pid, mpi: test.mpi}}
+		for _, after := range []string{"", "after a stop"} {
+			var got kind
+			steady := 0 // the program may not have reached its call
+			for deadline := time.Now().Add(10 * time.Second); steady < 20 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+				switch s := readSample(ranks, true); {
+				case s.User:
+					got = user
+				case s.Ranks[0].Sleeps:
+					got = sleeps
+				default:
+					got = no
+				}
+				if steady++; got != test.want {
+					steady = 0
 				}
 			}
-			return false
-		}
-		if !within(func() bool {
-			number, _ := systemCall(pid, pid)
-			_, sleeps := activity(pid, false)
-			return number >= 0 && number != unix.SYS_WRITE && sleeps == test.sleeps
-		}) {
-			t.Errorf("%s: want %v", test.code, test.sleeps)
-		}
-		main := wakeups(pid, pid)
-		if all, _ := activity(pid, false); (all > main) != test.wakes {
-			t.Errorf("%s: %d of %d times another thread has gone to sleep", test.code, all-main, all)
-		}
-		if before, _ := activity(pid, false); test.wakes && !test.sleeps {
-			input.Write([]byte("x"))
-			if !within(func() bool { now, _ := activity(pid, false); return now > before }) {
-				t.Errorf("%s: a thread that has received a byte does not count", test.code)
+			if steady == 0 {
+				t.Errorf("%s %s: %v, want %v", test.code, after, got, test.want)
+			}
+			for _, p := range append(proc.ReadTree().Descendants(ranks[0].pid), proc.Info{PID: ranks[0].pid}) { // as a tracer does
+				unix.Kill(p.PID, unix.SIGSTOP)
+				unix.Kill(p.PID, unix.SIGCONT)
 			}
 		}
-		input.Close()
-		child.Process.Kill()
+		for _, p := range append(proc.ReadTree().Descendants(ranks[0].pid), proc.Info{PID: ranks[0].pid}) {
+			unix.Kill(p.PID, unix.SIGKILL)
+		}
 		child.Wait()
 	}
 }
 
-// A process that waits for a file waits for a disk, not for a person.
-func TestFilesAreNotTheUser(t *testing.T) {
-	own, err := os.Open(os.Args[0])
+// A thread that is waited for and wakes up now and then counts as awake.
+func TestThreadThatWakesUp(t *testing.T) {
+	const python = "/usr/bin/python3"
+	if _, err := os.Stat(python); err != nil {
+		t.Skip("needs " + python)
+	}
+	child := exec.Command(python, "-c", "import os, threading; t = threading.Thread(target=lambda: [os.read(0, 1) for _ in range(1000)]); t.start(); t.join()")
+	input, err := child.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer own.Close()
-	r, w, err := os.Pipe()
-	if err != nil {
+	if err := child.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer r.Close()
-	defer w.Close()
-	if pid := os.Getpid(); !isFile(pid, uint64(own.Fd())) || isFile(pid, uint64(r.Fd())) {
-		t.Error("a file and a pipe are not told apart")
+	defer child.Wait()
+	defer child.Process.Kill()
+	ranks := []watchedRank{{pid: child.Process.Pid}}
+	eventually(t, func() bool { return readSample(ranks, false).User }) // the thread reads
+	before := readSample(ranks, false).Ranks[0].Wakeup
+	input.Write([]byte("x"))
+	eventually(t, func() bool { return readSample(ranks, false).Ranks[0].Wakeup > before })
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not come")
+		}
 	}
 }
 
@@ -180,7 +191,7 @@ func BenchmarkSample(b *testing.B) {
 	ranks := startSleeps(b, 64)
 	began := cpuUsed()
 	for b.Loop() {
-		readSample(ranks)
+		readSample(ranks, false)
 	}
 	each := (cpuUsed() - began) / time.Duration(b.N)
 	b.ReportMetric(float64(each.Microseconds()), "cpu-µs/sample")

@@ -62,10 +62,17 @@ func TestHealthyRunsWithoutAlarm(t *testing.T) {
 func healthyPrograms(t *testing.T, dir string) [][]string {
 	t.Helper()
 	commands := [][]string{{"sleep", "5"}, {"sh", "-c", "sleep 5; true"}, {"sh", "-c", "x=$(sleep 5); true"}, {"sh", "-c", "sleep 5 & wait"}, {"sh", "-c", "timeout 5 sh -c 'while :; do :; done'; true"}}
-	const thread = "import threading, time; t = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()"
 	const python = "/usr/bin/python3" // not a link to a home, which the hosts do not have
-	if _, err := os.Stat(python); err == nil {
-		commands = append(commands, []string{python, "-c", thread})
+	for _, code := range []string{
+		"t = threading.Thread(target=time.sleep, args=(5,)); t.start(); t.join()",
+		"asyncio.run(asyncio.to_thread(time.sleep, 5))",
+		"fd, to = os.pipe(); threading.Timer(5, lambda: os.write(to, b'x')).start(); os.read(fd, 1)",
+		"signal.signal(signal.SIGALRM, lambda *_: 0); signal.alarm(5); signal.pause()",
+		"a, b = socket.socketpair(); threading.Timer(5, lambda: b.send(b'x')).start(); t = threading.Thread(target=lambda: a.recv(1)); t.start(); t.join()",
+	} {
+		if _, err := os.Stat(python); err == nil {
+			commands = append(commands, []string{python, "-c", "import asyncio, os, signal, socket, threading, time; " + code})
+		}
 	}
 	for _, library := range []string{"mpich", "openmpi"} {
 		compiler, err := exec.LookPath("mpicc." + library)

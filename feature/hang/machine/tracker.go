@@ -28,8 +28,8 @@ type Sample struct {
 // A RankSample contains counters of what the processes of one rank have done so far.
 type RankSample struct {
 	CPU    time.Duration // of all its processes
-	Wakeup uint64        // how often its main thread has gone to sleep in the kernel
-	Sleeps bool          // the main thread of one of its processes sleeps for a time
+	Wakeup uint64        // how often its threads that matter have gone to sleep in the kernel
+	Sleeps bool          // a process of it sleeps for a limited time, or a timer will interrupt it. It is only set in samples for a reading
 }
 
 // A Report says for how long nothing has changed on a node. The zero Report says that something has changed.
@@ -50,6 +50,8 @@ type Tracker struct {
 	reading  time.Time // when a reading of stacks began last
 	before   Report    // the report at that time; zero if there was none, or something has changed since
 	reported bool      // the last report says that nothing has changed
+
+	asleep map[int]bool // ranks that slept for a limited time when a reading of stacks began last, if nothing has changed since
 }
 
 // awakeShare is the fraction of one CPU's time that a rank must use to be listed in Report.Awake.
@@ -71,9 +73,15 @@ func everySecond(samples []Sample) (kept []Sample) {
 // must be sent to mpiexec. next is the time until the next sample.
 func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
 	if t.changed.IsZero() || s.Signature != t.last.Signature {
-		t.changed, t.earlier, t.before = s.At, nil, Report{}
+		t.changed, t.earlier, t.before, t.asleep = s.At, nil, Report{}, nil
 	}
 	t.last = s
+	if reading {
+		t.asleep = make(map[int]bool)
+		for rank, one := range s.Ranks {
+			t.asleep[rank] = one.Sleeps
+		}
+	}
 	quiet := s.At.Sub(t.changed)
 	every := min(max(t.After, quiet)/12, time.Minute)
 	begin := t.After - (rounds-1)*spacing(t.After)
@@ -97,14 +105,12 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that have woken up or used a CPU within the last window. It compares the last sample with
-// the newest kept sample that is at least that old, or with the oldest one. It includes ranks that this sample does
-// not contain. For a short time after a reading of stacks, it returns the ranks from before the reading, because the
-// reading itself wakes ranks.
+// awake returns the ranks that sleep for a limited time, or have woken up or used a CPU within the last window. To find
+// the latter, it compares the last sample with the newest kept sample that is at least that old, or with the oldest
+// one. It includes ranks that this sample does not contain. For a short time after a reading of stacks, it returns the
+// ranks from before the reading instead, because the reading itself wakes ranks.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
-	if len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2 {
-		return t.before.Awake
-	}
+	readJustNow := len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2
 	var base Sample
 	for _, s := range t.earlier {
 		if base.At.IsZero() || t.last.At.Sub(s.At) >= window {
@@ -115,7 +121,11 @@ func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	for _, rank := range slices.Sorted(maps.Keys(t.last.Ranks)) {
 		now := t.last.Ranks[rank]
 		was, known := base.Ranks[rank]
-		if !known || now.CPU-was.CPU > time.Duration(awakeShare*float64(span)) || now.Wakeup != was.Wakeup || now.Sleeps {
+		isAwake := !known || now.CPU-was.CPU > time.Duration(awakeShare*float64(span)) || now.Wakeup != was.Wakeup
+		if readJustNow {
+			isAwake = slices.Contains(t.before.Awake, rank)
+		}
+		if isAwake || t.asleep[rank] {
 			ranks = append(ranks, rank)
 		}
 	}

@@ -20,8 +20,11 @@ type Policy struct {
 // continue between two readings.
 const rounds = 4
 
-// spacing returns the time between two readings of the stacks. after is the --hang time.
-func spacing(after time.Duration) time.Duration { return min(after/30, 2*time.Second) }
+// spacing returns the time between two readings of the stacks. after is the --hang time. A short time between two
+// readings may fall into one long call of MPI.
+func spacing(after time.Duration) time.Duration {
+	return min(max(after/30, time.Second), after/4, 2*time.Second)
+}
 
 // A Watch decides whether one attempt of a job (one run of all ranks) makes progress. The current time is a
 // parameter of its methods.

@@ -180,7 +180,7 @@ func TestTracker(t *testing.T) {
 		cpu += time.Second
 		take(RankSample{CPU: cpu})
 	}
-	take(RankSample{CPU: cpu, Sleeps: true})
+	take(RankSample{CPU: cpu})
 	take(RankSample{CPU: cpu, Wakeup: 1})
 	signature++
 	take(RankSample{CPU: cpu})
@@ -244,6 +244,25 @@ func TestNamesTheRankThatIsAwake(t *testing.T) {
 	s.NextReading(at(54))
 	if v := s.AddReading(s.reading, at(54)); !strings.Contains(v.Why, "rank 1 ") {
 		t.Errorf("%q", v.Why)
+	}
+}
+
+// A rank that slept for a limited time when a reading began counts as awake in the reports during the reading.
+func TestTrackerDuringAReading(t *testing.T) {
+	tracker := Tracker{After: 2 * time.Second}
+	awake := func(now float64, sleeps, reading bool, signature uint64) int {
+		r, _, _ := tracker.Add(Sample{At: at(now), Signature: signature, Ranks: map[int]RankSample{3: {Sleeps: sleeps}}}, reading)
+		return len(r.Awake)
+	}
+	for i, step := range []struct {
+		now             float64
+		sleeps, reading bool
+		signature       uint64
+		awake           int
+	}{{0, false, false, 1, 0}, {1, false, false, 1, 0}, {2, true, true, 1, 1}, {2.1, false, false, 1, 1}, {3.5, false, false, 1, 1}, {4, false, true, 1, 0}, {5, true, true, 1, 1}, {6, false, false, 2, 0}, {9, false, false, 2, 0}} {
+		if got := awake(step.now, step.sleeps, step.reading, step.signature); got != step.awake {
+			t.Errorf("step %d: %d ranks are awake, want %d", i, got, step.awake)
+		}
 	}
 }
 

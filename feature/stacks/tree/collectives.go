@@ -11,7 +11,7 @@ import (
 // name of the call. The name begins with the name of the library, which familyOf returns.
 func communicationCall(f job.StackFrame) (name string, is bool) {
 	if name, is = MPICall(f.Function); is {
-		return name, true
+		return name, !isLocal(name)
 	}
 	if f.Library == Python {
 		if f.File != "distributed_c10d.py" || strings.HasPrefix(f.Function, "_") || strings.Contains(f.Function, ".") {
@@ -35,6 +35,18 @@ func communicationCall(f job.StackFrame) (name string, is bool) {
 		return "c10d::" + parts[last], true
 	}
 	return "", false
+}
+
+// localCalls lists calls of MPI that never wait for another rank. A name with "*" stands for all names that begin so.
+var localCalls = []string{"MPI_Wtime", "MPI_Wtick", "MPI_Reduce_local", "MPI_Pack*", "MPI_Unpack*", "MPI_Type_*", "MPI_Op_*", "MPI_Group_*", "MPI_Get_*",
+	"MPI_Comm_rank", "MPI_Comm_size", "MPI_Alloc_mem", "MPI_Free_mem", "MPI_Initialized", "MPI_Finalized"}
+
+// isLocal reports whether a call of MPI never waits for another rank, so that a rank in it computes.
+func isLocal(call string) bool {
+	return slices.ContainsFunc(localCalls, func(local string) bool {
+		prefix, open := strings.CutSuffix(local, "*")
+		return call == prefix || open && strings.HasPrefix(call, prefix)
+	})
 }
 
 // Communicates reports whether a function of a native library is a call of MPI, NCCL, gloo or torch.distributed.

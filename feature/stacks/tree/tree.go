@@ -131,8 +131,10 @@ func InMPI(g job.StackGroup) string {
 	if strings.HasPrefix(last.Function, "torch.distributed.") {
 		return last.Function // as Simplify has named it
 	}
-	name, _ := communicationCall(last)
-	return name
+	if name, is := communicationCall(last); is {
+		return name
+	}
+	return ""
 }
 
 // key returns a text that is equal for groups that Merge joins. If the thread uses a CPU, the text does not include
