@@ -68,7 +68,7 @@ func (s *placement) placeFixedRank(rank, a int, usable, allowed []bool) *Error {
 		}
 	}
 	if crowded := s.freeSlots[i] < width; crowded && (fixed.Picks == nil || n.Slots > 0) && !s.mayUseSlotOfOtherJob(i, width) {
-		if err := s.allowSharing(fixed, n, fmt.Sprintf("rank %d finds no free slot on %s (free slots: %d)", rank, n.Name, n.free)); err != nil {
+		if err := s.allowSharing(fixed, n, fmt.Sprintf("rank %d needs %s on %s; free slots: %d", rank, text.Count(width, "slot"), n.Name, max(0, s.freeSlots[i]))); err != nil {
 			return err
 		}
 	}
