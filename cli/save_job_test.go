@@ -77,7 +77,7 @@ func TestOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{file, link} {
-		if _, err := lockSavedJob(name); !strings.Contains(errorText(err), "still runs (process ID of mpiexec: ") {
+		if _, err := lockSavedJob(name); !strings.Contains(errorText(err), "is still running (process ID of mpiexec: ") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

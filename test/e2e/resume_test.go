@@ -22,10 +22,10 @@ func TestResume(t *testing.T) {
 	v := &taggedJob{cluster: b, tag: file}
 	v.runningJob = b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1:2,n2:2", "-n", "4", "--kill-grace", "1", "--save-job", kept, "sh", "-c", diaryProgram, "sh", file}})
 	v.awaitOut(t, "ready", 4)
-	if r := b.runMpiexec(t, "--resume", kept); r.code != 125 || !strings.Contains(r.err, "still runs (process ID of mpiexec: ") {
+	if r := b.runMpiexec(t, "--resume", kept); r.code != 125 || !strings.Contains(r.err, "is still running (process ID of mpiexec: ") {
 		t.Errorf("resumed while it runs: exit %d\n%s", r.code, r.err)
 	}
-	if r := b.runMpiexec(t, "--save-job", kept, "-host", "n3", "true"); r.code != 125 || !strings.Contains(r.err, "still runs (process ID of mpiexec: ") {
+	if r := b.runMpiexec(t, "--save-job", kept, "-host", "n3", "true"); r.code != 125 || !strings.Contains(r.err, "is still running (process ID of mpiexec: ") {
 		t.Errorf("another job is saved there while it runs: exit %d\n%s", r.code, r.err)
 	}
 	keepers := v.findOn(t, "n2", isReaperArgs)
