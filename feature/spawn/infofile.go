@@ -57,11 +57,11 @@ func expandInfoFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 		}
 		text, err := readPlainFile(p.Value, dir)
 		if err != nil {
-			return nil, fmt.Errorf("info key file: %w", err)
+			return nil, fmt.Errorf(`info key "file": %w`, err)
 		}
 		read, err := parseInfoFile(text)
 		if err != nil {
-			return nil, fmt.Errorf("info key file: %s: %w", p.Value, err)
+			return nil, fmt.Errorf(`info key "file": %s: %w`, p.Value, err)
 		}
 		all = append(all, read...)
 	}
@@ -89,7 +89,7 @@ func expandHostFile(info []spawn.Pair, dir string) (all []spawn.Pair, err error)
 		if p.Key == "hostfile" {
 			hosts, err := readHosts(p.Value, dir)
 			if err != nil {
-				return nil, fmt.Errorf("info key hostfile: %w", err)
+				return nil, fmt.Errorf(`info key "hostfile": %w`, err)
 			}
 			p = spawn.Pair{Key: "hosts", Value: hosts}
 		}

@@ -81,8 +81,8 @@ func TestSpawnRefused(t *testing.T) {
 		"1 leaf + 1 leaf program=/no/where": "a: program /no/where: no such file",
 		"1 leaf wdir=/no/where":             "a: working directory /no/where: no such file",
 		"1 leaf host=nowhere":               "rank 0 on a: the spawn was refused: the job does not include nowhere (allowed with --spawn-hosts nowhere)",
-		"1 leaf soft=some":                  "info key soft: \"some\" is not a set of numbers such as 2:8 or 4,6",
-		"1 leaf file=/no/where":             "info key file: /no/where: no such file",
+		"1 leaf soft=some":                  `info key "soft": "some" is not a set of numbers such as 2:8 or 4,6`,
+		"1 leaf file=/no/where":             `info key "file": /no/where: no such file`,
 		"1 leaf + 2 leaf program=" + script: "its interpreter or loader is missing",
 	} {
 		r := launchtest.NewPMIRun(1, "spawn "+what+"; say on; spawn 1 leaf", map[string]string{"leaf": "say leaf"}, "a:4", "b:4")

@@ -244,7 +244,7 @@ func TestFilesThatAHelperNames(t *testing.T) {
 			r, answers := asking(asks(1, 1, "test", 0, spawn.Pair{Key: key, Value: file}))
 			result, err := r.Do(t)
 			answer := <-answers
-			if want := fmt.Sprintf("info key %s: the helper on the rank's host did not read the file %s", key, file); err != nil || result.Code != 0 || answer.Err != want {
+			if want := fmt.Sprintf(`info key %q: the helper on the rank's host did not read the file %s`, key, file); err != nil || result.Code != 0 || answer.Err != want {
 				t.Errorf("%s=%s: code %d, %v, answer %q, stderr %q", key, file, result.Code, err, answer.Err, r.Err.String())
 			}
 		}

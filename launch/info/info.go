@@ -95,7 +95,7 @@ func (v *infoValues) readKey(pair spawn.Pair, count int, app *job.App, req *job.
 	case "host", "hosts", "add-host":
 		return v.confineToHosts(req, pair.Value, policy)
 	case "file", "hostfile": // the rank's helper reads these files and sends other keys
-		return fmt.Errorf("info key %s: the helper on the rank's host did not read the file %s", pair.Key, pair.Value)
+		return fmt.Errorf(`info key %q: the helper on the rank's host did not read the file %s`, pair.Key, pair.Value)
 	case "wdir":
 		app.Dir = resolvePath(app.Dir, pair.Value)
 	case "path":
@@ -104,7 +104,7 @@ func (v *infoValues) readKey(pair spawn.Pair, count int, app *job.App, req *job.
 		v.arch = archName(pair.Value)
 	case "soft":
 		if v.soft, err = parseSoft(pair.Value, count); err != nil {
-			err = fmt.Errorf("info key soft: %w", err)
+			err = fmt.Errorf(`info key "soft": %w`, err)
 		}
 	default:
 		if isLayoutKey(pair.Key) {

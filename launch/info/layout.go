@@ -64,7 +64,7 @@ func readBinding(value string, placement *job.Placement) (unsupported bool, err 
 func applyLayout(constraints Constraints, placement *job.Placement) error {
 	for _, v := range constraints[1:] {
 		if !maps.Equal(v.layout, constraints[0].layout) {
-			return fmt.Errorf("info keys map_by, ppr, rank_by, bind_to: all programs of a spawn need the same values, but one has %s and another has %s",
+			return fmt.Errorf(`info keys "map_by", "ppr", "rank_by", "bind_to": all programs of a spawn need the same values, but one has %s and another has %s`,
 				constraints[0].layout, v.layout)
 		}
 	}
@@ -76,9 +76,9 @@ func applyLayout(constraints Constraints, placement *job.Placement) error {
 		unsupported, err := k.read(value, placement)
 		switch {
 		case err != nil:
-			return fmt.Errorf("info key %s: %w", k.key, err)
+			return fmt.Errorf("info key %q: %w", k.key, err)
 		case unsupported:
-			return fmt.Errorf("info key %s: %q is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread", k.key, value)
+			return fmt.Errorf("info key %q: %q is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread", k.key, value)
 		}
 	}
 	return nil

@@ -45,12 +45,12 @@ func TestLayoutOfASpawn(t *testing.T) {
 		"no sharing":        {infos: [][]spawn.Pair{pairs("map_by", "core:nooversubscribe")}, want: job.Placement{Layout: layout("core:nooversubscribe", "", "core"), NoOversubscribe: true}},
 		"two programs":      {infos: [][]spawn.Pair{pairs("map_by", "core"), pairs("map_by", "core")}, want: job.Placement{Layout: layout("core", "", "core")}},
 		"two layouts": {infos: [][]spawn.Pair{pairs("map_by", "core"), nil},
-			err: "info keys map_by, ppr, rank_by, bind_to: all programs of a spawn need the same values, but one has map_by=core and another has none"},
+			err: `info keys "map_by", "ppr", "rank_by", "bind_to": all programs of a spawn need the same values, but one has map_by=core and another has none`},
 		"a file": {infos: [][]spawn.Pair{pairs("map_by", "rankfile:file=/etc/shadow")},
-			err: `info key map_by: "rankfile:file=/etc/shadow" is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread`},
+			err: `info key "map_by": "rankfile:file=/etc/shadow" is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread`},
 		"CPUs": {infos: [][]spawn.Pair{pairs("bind_to", "cpu-list=0")},
-			err: `info key bind_to: "cpu-list=0" is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread`},
-		"no number": {infos: [][]spawn.Pair{pairs("ppr", "many:node")}, err: `info key ppr: ppr: "many" is not a number of ranks; write ppr:N:OBJECT`},
+			err: `info key "bind_to": "cpu-list=0" is not allowed in a spawn; allowed: slot, node, socket, numa, a cache, core or hwthread`},
+		"no number": {infos: [][]spawn.Pair{pairs("ppr", "many:node")}, err: `info key "ppr": ppr: "many" is not a number of ranks; write ppr:N:OBJECT`},
 	} {
 		r := spawn.Request{}
 		for _, infos := range test.infos {
