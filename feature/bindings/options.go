@@ -13,7 +13,7 @@ type Options struct {
 
 const texts = `
 --report-bindings
-  When all ranks run, mpiexec prints a line for each rank, such as: rank 3 n1 package 0 core 3
+  When all ranks are running, mpiexec prints a line for each rank, such as: rank 3 n1 package 0 core 3
   [...B/....|........]. There is a character for each core: B if the rank is bound to the core, b if the
   rank is bound to some of its hardware threads, - if the core cannot be used, and a dot for each other
   core. The character | separates packages. The character / separates NUMA nodes and caches inside a

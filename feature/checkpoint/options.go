@@ -37,7 +37,7 @@ const texts = `
 --ckpt-required
   If the checkpoint before a move fails or takes too long, mpiexec refuses the move and the job continues on
   its hosts. Without this option, the job moves with its previous checkpoint. With --ckpt-signal alone, a
-  checkpoint counts as complete only if all ranks exit with 0 or 85.
+  checkpoint counts as complete only if each rank exits with 0, or with 85 (checkpoint written).
 
 --ckpt-signal
   mpiexec sends the signal to each rank and to all processes in the process group of the rank. With
@@ -55,8 +55,9 @@ const texts = `
 
 --ckpt-before
   The job must end when -timeout or --limit walltime expires, or when the batch system ends it, whichever
-  comes first. mpiexec requests no checkpoint from an attempt that begins after that time. If a rank exits
-  with 85, mpiexec waits until all ranks have exited. With --restart-on code:85, the job then starts again.
+  comes first. mpiexec requests no checkpoint from an attempt that begins after that time. A rank may exit with
+  85 to report that it has written a checkpoint. mpiexec then waits until the other ranks have exited, at most
+  for --ckpt-grace. With --restart-on code:85, the job then starts again.
 
 --ckpt-done
   FILE is on this machine. A checkpoint is complete when FILE is newer than the request. mpiexec checks FILE

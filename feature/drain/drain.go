@@ -29,14 +29,14 @@ type Options struct {
 	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"refuse new ranks on hosts; for root only" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
 	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"tell users why the hosts are drained"`
 	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
-	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict who may run ranks on hosts, and how many" command:"allow" likecommands:"set restrict"`
-	Slice   Slice   `name:"--gang-slice" after:"allow" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"set how long turns of --gang jobs last on hosts" command:"gang" likecommands:"slice"`
+	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict hosts: users=A groups=B maxproc=N" command:"allow" likecommands:"set restrict"`
+	Slice   Slice   `name:"--gang-slice" after:"allow" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"set the length of --gang turns: slice=TIME" command:"gang" likecommands:"slice"`
 }
 
 const texts = `
 --drain
   mpiexec --drain HOSTS: no new rank starts on HOSTS until mpiexec --undrain. Running ranks continue. Users
-  who request the hosts see the reason. You must be root on the hosts: mpiexec --drain root@n1. The host
+  who request the hosts see the text of --reason. You must be root on the hosts: mpiexec --drain root@n1. The host
   stores the setting in /etc/remshell/state.toml. --ps, --doctor and --dry-run print it.
 --reason
   TEXT is one line of at most 200 bytes.

@@ -17,9 +17,10 @@ const texts = `
   --gang. Such jobs run in turns of 10 s. All ranks of a job run at the same time, so they never wait for
   each other. Two jobs that share CPUs run half of the time each. A job that shares no CPUs is never
   stopped. While a job is stopped, -timeout and its other time limits do not count. --dry-run and --ps show
-  which jobs share CPUs, and --usage shows how long the job was stopped. Jobs in a gang need memory for all of
-  them (--mem-per-rank). The administrator of a host sets the length of a turn (slice) and the number of jobs
-  that may share a CPU (parties) in [gang] of /etc/remshell/cluster.toml.
+  which jobs share CPUs, and --usage shows how long the job was stopped. A stopped job stays in memory, so the
+  host needs memory for all jobs that share its CPUs (--mem-per-rank). The administrator of a host sets the
+  length of a turn (slice) and the number of jobs that may share a CPU (parties) in [gang] of
+  /etc/remshell/cluster.toml.
 `
 
 func init() {

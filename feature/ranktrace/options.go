@@ -23,13 +23,13 @@ type Options struct {
 
 const texts = `
 --trace
-  mpiexec writes FILE in the Chrome trace format, which Perfetto and chrome://tracing can open. The picture has a row
+  mpiexec writes FILE in the Chrome trace format, which Perfetto and chrome://tracing can open. The timeline has a row
   for mpiexec, for each host and for each rank. mpiexec writes FILE when the job has ended, even after a failure. The
-  guide explains how to read it.
+  guide explains how to read the timeline.
 
 --trace-svg
   The picture has a row for mpiexec and for each host. In a row, each step of the start is a bar. Any browser can show
-  the picture. If there are more than 40 hosts, it shows only the hosts that failed or took longest to start.
+  FILE. If there are more than 40 hosts, the picture has rows only for the hosts that failed or took longest to start.
 `
 
 func init() {

@@ -8,7 +8,7 @@ import (
 // Options are the command-line options of this feature.
 type Options struct {
 	Stacks    string `name:"--stacks" after:"status queue" takes:"attached" arg:"RANKS" implied:"all" needs:"status" env:"-" topic:"" help:"with --status: print stacks of ranks, as a tree"`
-	OnTimeout string `name:"--on-timeout" after:"print-all-exitcodes" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" under:"Life cycle" help:"when -timeout expires: kill, or print stacks first"`
+	OnTimeout string `name:"--on-timeout" after:"print-all-exitcodes" also:"--get-stack-traces=stacks" arg:"WHAT" words:"kill,stacks" topic:"" under:"Life cycle" help:"what to do when -timeout expires: kill, stacks"`
 }
 
 const texts = `
@@ -19,9 +19,9 @@ const texts = `
   program has debug information (-g). Only the user of the job and root may see stacks.
 
 --on-timeout
-  In both cases, mpiexec prints a table of what each rank was doing. With stacks, it first
-  prints the stacks of all ranks as a tree, as mpijob status JOB --stacks does. Then it sends SIGQUIT, which
-  makes many runtimes (Java, Go) print their stacks, and waits 2 s.
+  kill: mpiexec prints a table of what each rank was doing, and ends the job. stacks: before that, mpiexec
+  prints the stacks of all ranks as a tree, as mpijob status JOB --stacks does. Then it sends SIGQUIT to the
+  ranks, which makes many runtimes (Java, Go) print their stacks, and waits 2 s.
 `
 
 func init() {

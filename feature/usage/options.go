@@ -12,7 +12,7 @@ import (
 // them, and package supervise enforces the wall time.
 type Options struct {
 	Limit []LimitList `name:"--limit" after:"timeout" repeat:"sum" arg:"NAME=VALUE" topic:"" under:"Life cycle" help:"limit the resources of a job: mem=2gb,walltime=1h"`
-	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print CPU time and memory of each host at the end"`
+	Usage string      `name:"--usage" after:"propagate" resume:"saved" takes:"attached" arg:"WHAT" implied:"hosts" words:"hosts,rank,lines,application" topic:"" help:"print CPU time and memory at the end: hosts, rank, lines"`
 }
 
 // A LimitList is the value of one --limit option.
@@ -43,12 +43,12 @@ const texts = `
   limit, a setuid program gets no additional privileges, unless mpiexec runs as root.
 
 --usage
-  mpiexec prints the wall time of the longest rank, the CPU time of all ranks and their descendants, and the
-  largest memory use (resident set) of a host, or of the job. It measures memory every second at the
-  beginning of the job, and every 5 s later. If the job was too short for a measurement, mpiexec prints >= and
-  the memory use of the largest process. For a job of several ranks, or inside a batch system, mpiexec prints four more
-  lines: resources_used.cput, .mem, .vmem and .walltime. =rank prints a line for each rank. =lines prints
-  only the four lines.
+  hosts: mpiexec prints a line for each host and a line for all hosts: the wall time of the longest rank, the
+  CPU time of all ranks and their descendants, and the largest memory use (resident set) at any time. It
+  measures memory every second at the beginning of the job, and every 5 s later. If the job was too short for a
+  measurement, mpiexec prints >= and the memory use of the largest process. For a job of several ranks, or
+  inside a batch system, mpiexec prints four more lines: resources_used.cput, .mem, .vmem and .walltime.
+  rank: mpiexec also prints a line for each rank. lines: mpiexec prints only the four lines.
 `
 
 // A Sampling asks the helpers to send usage samples.
