@@ -265,7 +265,7 @@ func (c *diagnosis) disconnect() {
 			one.Failure.Remedy = "check whether the host is overloaded, or a file system hangs there"
 		case n.lost != nil:
 			one.Failure = job.Defect{Code: "lost", Text: fmt.Sprintf("mpiexec lost contact with the host (%s)", usererr.Reason(n.lost)),
-				Remedy: "check in the system log of the host whether it ends the processes of ssh logins"}
+				Remedy: "look in the system log of the host for a program that ends the processes of ssh logins"}
 		}
 	}
 }

@@ -263,7 +263,7 @@ func (r *reservation) rereadRequest() {
 	}
 	req, changed, err := r.env.RereadRequest()
 	if err != nil {
-		r.reportOnce(fmt.Sprintf("cannot read the files of the waiting request again, so it keeps its earlier values: %v", err))
+		r.reportOnce(fmt.Sprintf("the cluster file has changed, but the waiting request cannot use it: %v", err))
 	}
 	if !changed {
 		return
