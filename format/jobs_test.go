@@ -297,7 +297,7 @@ func TestManyGangsOnACPU(t *testing.T) {
 		t.Errorf("the list of 4096 gangs on 64 CPUs took %v", took)
 	}
 	status, _ := l.FormatStatus(job.JobRef{Job: "j7"})
-	if want := "gang     the job runs 6 % of the time, in slices of 1s, and shares CPUs with 30 jobs: j0 j1 j10 j11 and 26 more\n"; !strings.Contains(status, want) {
+	if want := "gang     the job runs 6 % of the time, in turns of 1s, and shares CPUs with 30 jobs: j0 j1 j10 j11 and 26 more\n"; !strings.Contains(status, want) {
 		t.Errorf("no %q in\n%s", want, status)
 	}
 }

@@ -66,7 +66,7 @@ func (s SliceSetting) Text() string {
 	if s.Length == 0 {
 		return ""
 	}
-	return fmt.Sprintf("runs gangs in slices of %v from %s onwards (set by mpijob gang)", s.Length, s.From.Format("2006-01-02 15:04:05"))
+	return fmt.Sprintf("runs --gang jobs in turns of %v from %s onwards (set by mpijob gang)", s.Length, s.From.Format("2006-01-02 15:04:05"))
 }
 
 // These are the maximum sizes of texts and lists in NodeSettings.

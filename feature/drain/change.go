@@ -100,7 +100,7 @@ func (s Setting) apply(old job.Allow, ids config.IDs) (job.Allow, error) {
 	case strings.EqualFold(s.MaxProcs, "any"):
 		a.MaxProcs = nil
 	case err != nil || n < 0 || n > job.MaxAllowedMost:
-		errs[2] = fmt.Errorf("maxproc=%s is neither a number from 0 to %d nor any", s.MaxProcs, job.MaxAllowedMost)
+		errs[2] = fmt.Errorf("maxproc=%s is neither a number from 0 to %d nor the word any", s.MaxProcs, job.MaxAllowedMost)
 	default:
 		a.MaxProcs = &n
 	}

@@ -34,7 +34,7 @@ func TestSetting(t *testing.T) {
 		"users=":                            "users has no value; users=any removes the restriction",
 		"users=a users=b":                   "users is given twice",
 		"users=a,,b":                        `"" is not a valid user name`,
-		"maxproc=-1":                        "maxproc=-1 is neither a number from 0 to 1000000 nor any",
+		"maxproc=-1":                        "maxproc=-1 is neither a number from 0 to 1000000 nor the word any",
 		"maxproc=1000001":                   "maxproc=1000001 is neither",
 		"groups=" + strings.Repeat("g", 65): "is not a valid group name",
 	} {
@@ -65,8 +65,8 @@ func TestChange(t *testing.T) {
 		{Change{Setting: Setting{Users: "bob"}}, `nobody is called "bob"`},
 		{Change{Setting: Setting{Users: "any", MaxProcs: "any"}}, "runs only jobs of groups chem (set by mpijob allow)"},
 		{Change{Setting: Setting{Groups: "any"}}, "is not drained, and mpijob allow does not restrict it"},
-		{Change{Slice: 30 * time.Second}, "runs gangs in slices of 30s from 2026-11-27 11:40:17 onwards (set by mpijob gang)"},
-		{Change{Slice: time.Minute}, "runs gangs in slices of 1m0s from 2026-11-27 11:40:18 onwards (set by mpijob gang)"},
+		{Change{Slice: 30 * time.Second}, "runs --gang jobs in turns of 30s from 2026-11-27 11:40:17 onwards (set by mpijob gang)"},
+		{Change{Slice: time.Minute}, "runs --gang jobs in turns of 1m0s from 2026-11-27 11:40:18 onwards (set by mpijob gang)"},
 		{Change{Slice: 1}, "a slice of 1ns is not allowed; give a time from 1s to 1h0m0s"},
 	} {
 		changed, err := test.change.apply(s, now, people, 10*time.Second)

@@ -208,7 +208,7 @@ func (w *Worker) surveyClaims(m *wire.Survey) {
 	if m.WantGang {
 		terms, slice, err := probe.GangTerms(w.clusterFile, w.adminFiles.State)
 		if err != nil {
-			answer.Warnings = append(answer.Warnings[:min(len(answer.Warnings), job.MaxWarnings-1)], "cannot read the configuration of gangs, so their slices have the default length: "+err.Error())
+			answer.Warnings = append(answer.Warnings[:min(len(answer.Warnings), job.MaxWarnings-1)], "cannot read the settings for --gang jobs, so their turns have the default length: "+err.Error())
 		}
 		if expected = terms; slice.Length > 0 { // all gangs follow it, whatever their claims say
 			terms.Slice, expected.Slice = slice.Length, 0

@@ -62,7 +62,7 @@ func (v *View) String() string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	line := fmt.Sprintf("the job runs %s of the time, in slices of %v, and shares CPUs with %s: ", v.Percent(), v.gang.Slice, text.Count(len(names), "job"))
+	line := fmt.Sprintf("the job runs %s of the time, in turns of %v, and shares CPUs with %s: ", v.Percent(), v.gang.Slice, text.Count(len(names), "job"))
 	if more := len(names) - maxNames; more > 0 {
 		names = append(names[:maxNames], fmt.Sprintf("and %d more", more))
 	}

@@ -349,7 +349,7 @@ func TestSliceChanges(t *testing.T) {
 	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1"); r.code != 125 || !strings.Contains(r.err, "takes turns with other jobs on 2 hosts, but you named only 1 of them") {
 		t.Errorf("one of two hosts: exit %d, %q", r.code, r.err)
 	}
-	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1", "n2"); r.code != 0 || strings.Count(r.err, " runs gangs in slices of 5s from ") != 2 {
+	if r := b.runMpiexec(t, "--gang-slice", "slice=5s", "n1", "n2"); r.code != 0 || strings.Count(r.err, " runs --gang jobs in turns of 5s from ") != 2 {
 		t.Errorf("both hosts: exit %d, %q", r.code, r.err)
 	}
 	first.awaitErr(t, "in turns of 5s", 1)
