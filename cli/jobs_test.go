@@ -27,7 +27,7 @@ func TestAdviceAfterARefusalFitsTheRequest(t *testing.T) {
 		asked reserve.ControlResult
 		want  string
 	}{
-		{refused("not all ranks of the job run yet"), "run the command again in a few seconds"},
+		{refused("not all ranks of the job are running yet"), "run the command again in a few seconds"},
 		{refused("the job is suspended, so its ranks cannot write a checkpoint"), "mpiexec --resume-job j@ann continues the job"},
 		{refused("the job did not reply within 10s"), "try again later; if the mpiexec of the job is stopped or hangs, kill the ranks on this host: mpiexec --signal KILL j@ann n1"},
 		{refused("the mpiexec of the job is stopped (by ^Z or by a batch system)"), "continue mpiexec with fg in its shell, or kill the ranks on this host: mpiexec --signal KILL j@ann n1"},

@@ -127,7 +127,7 @@ var remedies = map[string]string{
 }
 
 // defaultRemedy is the advice for all failures that are not in remedies and have no advice of their own.
-const defaultRemedy = "run mpiexec with -vv to see the last step"
+const defaultRemedy = "run mpiexec with -vv to see the last step before the failure"
 
 func newFinding(c job.HostDiagnosis, level Severity, code, text, remedy string) Finding {
 	return Finding{Level: level, Code: code, Hosts: []string{c.Node}, Text: text, Remedy: remedy}

@@ -111,6 +111,6 @@ func (s *Session) handleFrame(m wire.Message) {
 	case diagnose.Owns(m):
 		s.examiner.HandleMessage(m)
 	default:
-		s.log.warn("ignored message %s from mpiexec, which is not expected here", wire.NameOf(m))
+		s.log.warn("ignored an unexpected message from mpiexec: %s", wire.NameOf(m))
 	}
 }

@@ -257,7 +257,7 @@ func (c *cursor) readMapItem(begin, end int, block bool) ([]NodeIndex, error) {
 	for i, text := range []string{start, nodes, ranks} {
 		n, err := strconv.Atoi(text)
 		if !allDigits(text) || err != nil || n > maxRank {
-			return nil, c.errorAt(begin, end, "%q is not the number of a node, nor a block (start,nodes,ranks)", word)
+			return nil, c.errorAt(begin, end, "%q is neither the number of a node nor a block (start,nodes,ranks)", word)
 		}
 		numbers[i] = n
 	}

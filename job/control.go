@@ -124,7 +124,7 @@ const (
 	CannotSaveText      = SuspendedText + ", so its ranks cannot write a checkpoint"
 	NotAllowedText      = "you may not do this"
 	NoAnswerText        = "the job did not reply"
-	StartingText        = "not all ranks of the job run yet"
+	StartingText        = "not all ranks of the job are running yet"
 )
 
 // StartedWithoutText is part of each reply that refuses a request because the job was started without certain options.

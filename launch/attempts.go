@@ -370,7 +370,7 @@ func (l *attemptLoop) withinJobTime(ctx context.Context) (context.Context, conte
 		return context.WithCancel(ctx)
 	}
 	return l.env.StopTimes.Within(ctx, time.Until(l.jobStart().Add(limit)), &usererr.Error{
-		Text: fmt.Sprintf("the time limit of the job (-timeout %v) passed between two attempts, while no rank ran", limit), Code: job.ExitTimeout})
+		Text: fmt.Sprintf("the time limit of the job (-timeout %v) passed between two attempts, while no rank was running", limit), Code: job.ExitTimeout})
 }
 
 // sleep waits for the duration d. It returns an error early if the job ends.

@@ -25,13 +25,13 @@ type attemptPause struct {
 func (g *attemptPause) reply(n *node.Node, m *wire.ControlRequest) *wire.ControlReply {
 	switch m.Request.Verb {
 	case job.VerbStatus:
-		return &wire.ControlReply{ID: m.ID, State: job.ReplyDone, Text: fmt.Sprintf("no rank of the job runs now: attempt %d has not begun yet", g.nextAttempt)}
+		return &wire.ControlReply{ID: m.ID, State: job.ReplyDone, Text: fmt.Sprintf("no rank of the job is running: attempt %d has not begun yet", g.nextAttempt)}
 	case job.VerbEnd:
 		requested := NewRequest(n, m)
 		g.endJob(&usererr.Error{Text: requested.EndText(), Code: job.SIGTERM.Status()})
 		return &wire.ControlReply{ID: m.ID, State: job.ReplyAccepted, Text: "the job is being ended"}
 	}
-	return &wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: fmt.Sprintf("no rank of the job runs now: attempt %d has not begun yet; ask again then", g.nextAttempt)}
+	return &wire.ControlReply{ID: m.ID, State: job.ReplyRefused, Text: fmt.Sprintf("no rank of the job is running: attempt %d has not begun yet; ask again then", g.nextAttempt)}
 }
 
 // replyDuringPause replies to a request if the job is between two attempts, and reports whether it is.

@@ -105,7 +105,7 @@ func (c *controller) suspendRanks(r control.Request, now time.Time) {
 func (c *controller) resumeRanks(r control.Request, now time.Time) {
 	suspended := c.job.HeldFor(job.HoldRequested, now)
 	c.job.Release(job.HoldRequested)
-	c.job.Env.Report("the job continues after it was suspended for " + job.FormatClock(suspended))
+	c.job.Env.Report("the job continues; it was suspended for " + job.FormatClock(suspended))
 	c.job.Reply(r, job.ReplyDone, "goes on")
 }
 

@@ -146,7 +146,7 @@ func (s *receiver) stageError(i int, err error) *rank.Error {
 	failed := rank.InternalError(fmt.Sprintf("stage %s: %v", s.files[i].Path, rank.WithoutPath(err)), "")
 	switch {
 	case errors.Is(err, errChanged):
-		failed.Hint = "start the job again when no program writes to the file"
+		failed.Hint = "when no program is writing to the file any more, start the job again"
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		failed.Hint = "free space in " + filepath.Dir(filepath.Dir(s.folder.dir)) + " on the host, or set TMPDIR there to a folder with enough space"
 	}

@@ -183,15 +183,15 @@ func waitReason(failed *plan.Error, until time.Time) string {
 		return "other requests are ahead"
 	case failed.WantedRanks == 0:
 	case code == plan.CodeNotEnough:
-		return "there are free CPUs for " + ranks
+		return "there are free CPUs for only " + ranks
 	case code == plan.CodeLimits:
 		return "limits allow only " + ranks
 	case code == plan.CodeNoGPU:
-		return "there are free GPUs for " + ranks
+		return "there are free GPUs for only " + ranks
 	case code == plan.CodeNoSet:
-		return "the largest node set has room for " + ranks
+		return "the largest node set has room for only " + ranks
 	case code == plan.CodeNotContiguous:
-		return "neighbouring nodes have room for " + ranks
+		return "neighbouring nodes have room for only " + ranks
 	}
 	return failed.Text
 }

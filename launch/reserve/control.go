@@ -82,7 +82,7 @@ func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets
 // stillQueuedError returns the error for a request to a job that waits in the queue and therefore has no
 // ranks yet.
 func stillQueuedError(id job.ID) error {
-	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue, so none of its ranks runs yet", id), Remedy: "ask again when it runs; mpiexec --queue lists waiting jobs"}
+	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue, so none of its ranks is running yet", id), Remedy: "run the command again after its start; mpiexec --queue lists waiting jobs"}
 }
 
 // evictQueued ends a job that waits in the queue.

@@ -173,7 +173,7 @@ func (s *State) othersText() string {
 		}
 	}
 	if bySignal[0] > 0 {
-		how = append(how, fmt.Sprintf("%d exited after mpiexec had asked for it", bySignal[0]))
+		how = append(how, fmt.Sprintf("%d exited at the request of mpiexec", bySignal[0]))
 	}
 	ranks := "other rank"
 	if s.Cause.rule().blames == blameNobody {

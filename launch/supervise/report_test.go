@@ -39,7 +39,7 @@ rank 2 on b died: Segmentation fault (signal 11), core dumped
 rank 1 on a exited with code 3
   program   ./a.out   pid 7   ran 00:03:12
   bound to  no CPUs
-  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited after mpiexec had asked for it
+  then      mpiexec ended 3 other ranks on 2 nodes: 2 with SIGTERM, 1 exited at the request of mpiexec
   exit code 3`},
 	{"terminal codes", Policy{}, sequence(aborts(2, 3, "\x1b[2J\nmpiexec: all is well\u202e")), RankProfile{Program: "./a\nb", PID: 7, LastStderrLine: "\x1b]0;me\a", Hint: "\x9b"}, `
 rank 2 on b called MPI_Abort with code 3: \x1b[2J mpiexec: all is well\u202e

@@ -67,7 +67,7 @@ func (w chaosHit) afterRequest(d *rand.Rand, p program, ask func(t *testing.T, v
 		both.Wait()
 	})
 	m.killed = w.killed
-	m.otherLines = []string{"suspended by ", "the job continues after it was suspended for "}
+	m.otherLines = []string{"suspended by ", "the job continues; it was suspended for "}
 	return m
 }
 

@@ -99,7 +99,7 @@ func gangCase(d *rand.Rand) chaosCase {
 		}
 	}
 	m.options, m.killed = slices.Concat(options, h.options), h.killed
-	m.otherLines = []string{"gang: sharing CPUs of n[1-2] with 1 other job", "suspended by ", "the job continues after it was suspended for "}
+	m.otherLines = []string{"gang: sharing CPUs of n[1-2] with 1 other job", "suspended by ", "the job continues; it was suspended for "}
 	m.after = func(t *testing.T, v *taggedJob, _ result) {
 		if !poll(goneTimeout, func() bool { return !strings.Contains(beside.statesOn(t, "n1")+beside.statesOn(t, "n2"), "T") }) {
 			t.Errorf("the gang beside it does not go on: %s", &beside.err)

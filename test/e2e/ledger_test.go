@@ -175,7 +175,7 @@ func TestRequestIsTakenOutOfTheQueue(t *testing.T) {
 		waiter := b.startMpiexec(t, mpiexecCall{args: []string{"-host", "n1,n2", "-n", "4", "--wait", "echo", "ran"}})
 		id := b.awaitQueue(t, "n1", 1).Waiting[0].Job
 		for _, words := range [][]string{{"--suspend"}, {"--signal", "USR1"}} {
-			if r := b.runMpiexec(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue, so none of its ranks runs yet") {
+			if r := b.runMpiexec(t, append(words, "last", "n1", "n2")...); r.code != 125 || !strings.Contains(r.err, "job "+id+" waits in the queue, so none of its ranks is running yet") {
 				t.Errorf("%s last: exit %d, %q", words, r.code, r.err)
 			}
 		}

@@ -182,7 +182,7 @@ func TestEndBetweenAttempts(t *testing.T) {
 			for _, ask := range []struct {
 				verb, says string
 				code       int
-			}{{"--status", "no rank of the job runs now: attempt 1 has not begun yet", 0}, {"--suspend", "no rank of the job runs now: attempt 1 has not begun yet; ask again then", 125},
+			}{{"--status", "no rank of the job is running: attempt 1 has not begun yet", 0}, {"--suspend", "no rank of the job is running: attempt 1 has not begun yet; ask again then", 125},
 				{"--resume-job", "; ask again then", 125}, {"--end", "the job has ended", 0}} {
 				if r := b.sendControlRequest(t, ask.verb, "last", "n1"); r.code != ask.code || !strings.Contains(r.err, ask.says) {
 					t.Errorf("%s: exit %d, %q", ask.verb, r.code, r.err)

@@ -298,7 +298,7 @@ func TestWaitingTellsAndEnds(t *testing.T) {
 	b.awaitQueue(t, "n1", 1)
 	silent := b.startMpiexec(t, mpiexecCall{args: []string{"-hosts", "n1,n2", "-n", "1", "--wait", "-q", "true"}})
 	b.awaitQueue(t, "n1", 2)
-	const line = "mpiexec: waiting in the queue, position 1 of 2 (there are free CPUs for 2 of 3 ranks)\n"
+	const line = "mpiexec: waiting in the queue, position 1 of 2 (there are free CPUs for only 2 of 3 ranks)\n"
 	if !poll(goneTimeout, func() bool { return strings.HasSuffix(w.err.String(), line) }) {
 		t.Fatalf("it says %q, want %q", w.err.String(), line)
 	}

@@ -255,7 +255,7 @@ func (s *State) handleTimeout(now time.Time) []Action {
 	}
 	line := fmt.Sprintf("the checkpoint was not complete after %s; the job continues without it", text.FormatDuration(s.policy.Grace))
 	if required {
-		line = fmt.Sprintf("the checkpoint was not complete after %s; the job stays where it is (--ckpt-required)", text.FormatDuration(s.policy.Grace))
+		line = fmt.Sprintf("the checkpoint was not complete after %s; the job stays on its hosts (--ckpt-required)", text.FormatDuration(s.policy.Grace))
 	}
 	return s.afterCheckpoint([]Action{ReportLine{line}, ReportEvent{"late", now.Sub(s.RequestedAt)}}, line)
 }
