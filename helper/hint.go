@@ -110,7 +110,7 @@ func (l rankLimits) exceeded(exit job.Exit) string {
 		}
 	case unix.SIGXFSZ:
 		if l.file.Cur != math.MaxUint64 {
-			return fmt.Sprintf("the files that the rank writes are limited to %d bytes (ulimit -f)", l.file.Cur)
+			return fmt.Sprintf("each file that the rank writes is limited to %d bytes (ulimit -f)", l.file.Cur)
 		}
 	}
 	return ""

@@ -88,7 +88,7 @@ func TestExceededLimits(t *testing.T) {
 		"CPU time, hard":                  {limits, job.Exit{Signal: 9, Usage: used}, "the CPU time of the rank is limited to 2 s (ulimit -t)"},
 		"killed before":                   {limits, job.Exit{Signal: 9}, ""},
 		"killed, and there are no limits": {rankLimits{none, none}, job.Exit{Signal: 9, Usage: used}, ""},
-		"a file":                          {limits, job.Exit{Signal: 25}, "the files that the rank writes are limited to 512 bytes (ulimit -f)"},
+		"a file":                          {limits, job.Exit{Signal: 25}, "each file that the rank writes is limited to 512 bytes (ulimit -f)"},
 		"a signal that somebody sent":     {rankLimits{none, none}, job.Exit{Signal: 24}, ""},
 		"a code":                          {limits, job.Exit{Code: 1, Usage: used}, ""},
 	} {

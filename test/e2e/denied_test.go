@@ -50,7 +50,7 @@ except OSError:
 		{"processes", cgrouptest.PIDsGroup, 100, []string{python, "-c", forks}, `exited with code 3\n(.*\n)*  hint      out of processes: .* whose limit is 100 \(pids\.max`},
 		{"CPU time", nil, 0, []string{"sh", "-c", "ulimit -St 1; " + spins}, `died: CPU time limit exceeded \(signal 24\)\n(.*\n)*  hint      the CPU time of the rank is limited to 1 s`},
 		{"CPU time, hard", nil, 0, []string{"sh", "-c", "ulimit -t 1; " + spins}, `died: Killed \(signal 9\)\n(.*\n)*  hint      the CPU time of the rank is limited to 1 s`},
-		{"a file", nil, 0, []string{"sh", "-c", `ulimit -f 2; exec head -c 5000 /dev/zero >"$0"`, filepath.Join(t.TempDir(), "file")}, `died: File size limit exceeded \(signal 25\)\n(.*\n)*  hint      the files that the rank writes are limited to 1024 bytes`},
+		{"a file", nil, 0, []string{"sh", "-c", `ulimit -f 2; exec head -c 5000 /dev/zero >"$0"`, filepath.Join(t.TempDir(), "file")}, `died: File size limit exceeded \(signal 25\)\n(.*\n)*  hint      each file that the rank writes is limited to 1024 bytes`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			words := slices.Concat([]string{binary, "-host", "localhost", "-n", "1"}, test.words)
