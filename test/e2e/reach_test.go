@@ -114,7 +114,7 @@ var unreachableCases = []unreachableCase{
 	}, says: []string{"sent nothing in 6 s"}, agent: []string{"answer"}, waits: true},
 	{name: "unknown key", build: func(t *testing.T, b *testCluster) {
 		b.editKnownHosts(t, b.knownAs(t, "n1"), "")
-	}, says: []string{"host key", "unknown", "\n  hint: check the key", "--accept-new-host-keys"},
+	}, says: []string{"host key", "unknown", "check the key with: ssh n1 true", "--accept-new-host-keys"},
 		agent: []string{"host key", "the host key is not in known_hosts", "log in once with ssh"}},
 	{name: "changed key", build: func(t *testing.T, b *testCluster) {
 		b.editKnownHosts(t, b.knownAs(t, "n1"), b.Hosts[1].Key)
