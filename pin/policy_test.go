@@ -4,6 +4,7 @@ import (
 	"encoding"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -147,4 +148,30 @@ func FuzzPolicies(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Ranks are not bound to a listed CPU that is reserved. Before, the first CPU of the host took its place.
+func TestListWithReservedCPUs(t *testing.T) {
+	top := twoPackages()
+	slots := slices.DeleteFunc(top.ListUnits(false), func(u Unit) bool { return u.CPUs[0] == 2 }) // core 1 in lists
+	layout := func(text string) (l Layout) {
+		if err := l.Map.UnmarshalText([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	if err := top.CheckLayout(slots, nil, layout("pe-list=1"), false); err == nil || !strings.Contains(err.Error(), "may use none of the listed CPUs; they may use 0-1,3-6,") {
+		t.Errorf("only the reserved core: %v", err)
+	}
+	l := layout("pe-list=1,3:ordered")
+	if err := top.CheckLayout(slots, nil, l, false); err != nil {
+		t.Fatal(err)
+	}
+	pool := NewPool(top, slots, FreeSlots(slots, nil), l, 1, false)
+	if take, ok := pool.TakeSlots(1, 1); !ok || slots[take.Slots[0]].CPUs[0] != 6 {
+		t.Errorf("the first rank gets %+v, want the core with CPU 6", take)
+	}
+	if take, ok := pool.TakeSlots(1, 1); ok {
+		t.Errorf("the second rank gets %+v", take)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -243,7 +244,8 @@ func (t Topology) groupOfSlots(slots []Unit, l Level, group map[int]int) []int {
 	return groupOf
 }
 
-// slotsOfRanges returns the slots that contain CPUs of the ranges, in the order of the ranges.
+// slotsOfRanges returns the slots that contain CPUs of the ranges, in the order of the ranges. It leaves out CPUs that
+// belong to no slot, such as those that are reserved for the operating system. It returns an error if no CPU is left.
 func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([]int, error) {
 	cpus, err := t.Numbering(threads).CPUs(ranges)
 	if err != nil {
@@ -258,10 +260,13 @@ func slotsOfRanges(t Topology, slots []Unit, ranges []CPURange, threads bool) ([
 	var listed []int
 	seen := make(map[int]bool)
 	for _, cpu := range cpus {
-		if slot := slotOf[cpu]; !seen[slot] {
+		if slot, usable := slotOf[cpu]; usable && !seen[slot] {
 			seen[slot] = true
 			listed = append(listed, slot)
 		}
+	}
+	if len(listed) == 0 {
+		return nil, fmt.Errorf("ranks on the host may use none of the listed CPUs; they may use %s", cmp.Or(idset.Text(slices.Sorted(maps.Keys(slotOf))), "no CPU"))
 	}
 	return listed, nil
 }
