@@ -151,7 +151,7 @@ func (t Topology) checkCPUSets(slots []Unit, busy BusyUnits, sets [][]int) error
 	for _, set := range sets {
 		for _, cpu := range set {
 			if free, usable := has[cpu]; !usable {
-				return fmt.Errorf("ranks on the host may not use CPU %d; they may use %s", cpu, cmp.Or(idset.Text(t.UsableCPUs()), "no CPU"))
+				return fmt.Errorf("ranks on the host may not use CPU %d; they may use %s", cpu, cmp.Or(idset.Text(slices.Sorted(maps.Keys(has))), "no CPU"))
 			} else if !free {
 				return fmt.Errorf("CPU %d of the host is in use by another job", cpu)
 			}

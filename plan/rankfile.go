@@ -1,10 +1,13 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"remshell/hostlist"
+	"remshell/idset"
 	"remshell/job"
 	"remshell/pin"
 	"remshell/text"
@@ -104,7 +107,11 @@ func (s *placement) takeFixedCPUs(rank, i int) *Error {
 		return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: %s: %w", rank, n.Name, err)
 	}
 	for _, cpu := range cpus {
-		if slot, is := owners.slotOfCPU[cpu]; is && n.busy[owners.slots[slot].Number] {
+		slot, is := owners.slotOfCPU[cpu]
+		if !is && n.Reserve > 0 {
+			return refuseFixedPlacement(fixed, CodeNotEnough, "rank %d: CPU %d of %s is reserved; ranks may use %s", rank, cpu, n.Name, cmp.Or(idset.Text(slices.Sorted(maps.Keys(owners.slotOfCPU))), "no CPU"))
+		}
+		if is && n.busy[owners.slots[slot].Number] {
 			if s.ignoresOtherJobs() {
 				s.sharesCPUs = true
 				continue
@@ -160,7 +167,9 @@ func (s *placement) bindFixedCPUs(i int, ranks []job.RankPlan) {
 		cpus := s.fixedCPUs[ranks[k].Rank]
 		var mine []int
 		for _, cpu := range cpus {
-			mine = append(mine, owners.slotOfCPU[cpu])
+			if slot, is := owners.slotOfCPU[cpu]; is {
+				mine = append(mine, slot)
+			}
 		}
 		slices.Sort(mine)
 		assigned := pin.NewAssignment(owners.slots, slices.Compact(mine))

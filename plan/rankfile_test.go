@@ -110,6 +110,16 @@ func TestFixedUnavailable(t *testing.T) {
 	}
 }
 
+// A rank file cannot name a CPU that is reserved for the operating system.
+func TestFixedReservedCPU(t *testing.T) {
+	req, snap := requestFor(job.Request{Apps: []job.App{{N: 1}}, FixedPlacements: parseFixedPlacements(t, "a/3")}, cluster("a:4"))
+	req.Reserve = 1
+	_, err := Make(req, snap)
+	if want := "rank 0: CPU 3 of a is reserved; ranks may use 0-2"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // A rank file gives a plan that follows it, or none.
 func TestFixedProperties(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
