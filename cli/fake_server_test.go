@@ -278,7 +278,7 @@ func TestRevokedKey(t *testing.T) {
 	})
 	p.writeFile("known_hosts", p.knownHostsLine(p.key.PublicKey())+"@revoked * "+strings.SplitN(p.knownHostsLine(p.key.PublicKey()), " ", 2)[1])
 	printed, code := p.runMpiexec("-n", "1", "-host", "n1", "true")
-	if want := "mpiexec: n1: the host key is revoked (~/.ssh/known_hosts:2)\n  hint: ask the administrator of the host\n"; printed != want || code != 125 {
+	if want := "mpiexec: n1: the host key is revoked (~/.ssh/known_hosts:2)\n  hint: ask the administrator of the host why its key is revoked\n"; printed != want || code != 125 {
 		t.Errorf("code %d, %q, want %q", code, printed, want)
 	}
 }
