@@ -42,7 +42,7 @@ func twoLibraries(pmi, pmix waitingRank, apps int) supervise.Failure {
 		}
 		return fmt.Sprintf("%s (%s)", w.rank, w.program)
 	}
-	hint := fmt.Sprintf("build all programs that %s starts with the same MPI library", pmi.program)
+	hint := fmt.Sprintf("use the same MPI library to build %s and all programs that it starts", pmi.program)
 	switch {
 	case pmi.app != pmix.app:
 		hint = fmt.Sprintf("start two jobs, one for %s and one for %s, or build both with the same MPI library", pmi.program, pmix.program)

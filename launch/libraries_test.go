@@ -26,7 +26,7 @@ func TestTwoLibraries(t *testing.T) {
 			"all hosts need the same MPI library: the library on n2 uses PMI, but the library on n1 uses PMIx"},
 		{"one script on one host", on("rank 1 on n1", "n1", 1, "./run"), on("rank 2 on n1", "n1", 1, "./run"), 3,
 			"rank 1 on n1 (app context 2: ./run) uses PMI, as MPICH does, and rank 2 on n1 (app context 2: ./run) uses PMIx, as Open MPI does: they cannot be in one MPI_COMM_WORLD",
-			"build all programs that ./run starts with the same MPI library"},
+			"use the same MPI library to build ./run and all programs that it starts"},
 	} {
 		got := twoLibraries(test.pmi, test.pmix, test.apps)
 		if got.Kind != supervise.PMIBarrierBroken || got.Text != test.text || got.Hint != test.hint {

@@ -89,7 +89,7 @@ func checkReplyID(id string) error {
 		return checkRandom(id)
 	}
 	if n, err := strconv.ParseUint(uid, 10, 32); err != nil || strconv.FormatUint(n, 10) != uid {
-		return fmt.Errorf("%.60q is not the number of a user", uid)
+		return fmt.Errorf("%.60q is not a numeric user ID", uid)
 	}
 	return checkRandom(random)
 }

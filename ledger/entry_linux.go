@@ -333,7 +333,7 @@ func (l *reader) removeUnpublished(name string, cutoff time.Time) {
 	}
 }
 
-// mayRemove reports whether this process may remove leftover files of the user owner.
+// mayRemove reports whether this process may remove leftover files of the user with the ID owner.
 func mayRemove(owner int) bool { return owner == os.Geteuid() || os.Geteuid() == 0 }
 
 // removeEntry removes the file of an entry, unless the file's name now belongs to another file.

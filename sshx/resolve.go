@@ -131,7 +131,7 @@ func (r *resolver) refuseUnsupported() {
 	}
 	if set, ok := r.first["preferredauthentications"]; ok {
 		if methods := strings.Split(r.firstWord("preferredauthentications"), ","); !slices.Contains(methods, "publickey") {
-			r.unsupported(set, "the built-in ssh supports only publickey, which is not in the list")
+			r.unsupported(set, "the built-in ssh supports only the method publickey, which the list does not contain")
 		}
 	}
 }

@@ -145,7 +145,7 @@ type JobOptions struct {
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: use hosts of similar speed"`
 	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"let app contexts share hosts (see --no-share-hosts)"`
 	ReserveCPUs  string `name:"--reserve-cpus" arg:"C" topic:"" under:"Where ranks run" help:"keep the last C CPUs of each host free of ranks"`
-	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"set the memory of each rank: 3G, or 3Ghs (huge pages)"`
+	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"request SIZE of memory for each rank: 3G, or 3Ghs (huge pages)"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"use hosts with consecutive IDs"`
 
 	Plan         bool   `name:"--plan" asks:"yes" topic:"" help:"print as JSON where ranks would run"`

@@ -126,7 +126,7 @@ func (n Node) examine(ctx context.Context, m *wire.Diagnose) job.NodeDiagnosis {
 	return exam
 }
 
-// ExamineLogin examines only the login from which mpiexec starts jobs: its limits, home directory and account.
+// ExamineLogin examines only the session in which it runs: its limits, and the user's home directory and account.
 func ExamineLogin(ctx context.Context, environ []string) job.NodeDiagnosis {
 	return job.NodeDiagnosis{Limits: loginLimits(ctx), Home: homeDefect(environ), Account: accountDefect(ctx)}
 }

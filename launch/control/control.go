@@ -22,7 +22,7 @@ type Requester struct {
 	ID   string
 }
 
-// A Request is a user's request to the job. The user is allowed to make it (survive.md SV-26).
+// A Request is a user's request to the job. mpiexec has checked that the user may make it (survive.md SV-26).
 type Request struct {
 	Requester
 	Verb       job.Verb

@@ -35,8 +35,8 @@ type GroupRanks struct {
 	PatternRanks    func() []pattern.RankInfo // returns the values for patterns, by rank; called only if they are needed
 }
 
-// RanksOfPlan returns the ranks of a plan. first is the number, within the job, of the plan's rank 0. The list that
-// PatternRanks returns is only built at the first call, because it may be large and is rarely needed.
+// RanksOfPlan returns the ranks of a plan. first is the number, within the job, of the plan's rank 0. The
+// PatternRanks of the result builds its list at its first call, because the list may be large and is rarely needed.
 func RanksOfPlan(p job.Plan, attempt, group, first int, start time.Time) GroupRanks {
 	return GroupRanks{first, p.Size, sync.OnceValue(func() []pattern.RankInfo { return patternRanks(p, attempt, group, first, start) })}
 }

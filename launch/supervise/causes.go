@@ -73,7 +73,7 @@ const (
 	blameNode   culprit = "the node"
 )
 
-// A causeRule contains the properties of one kind of cause.
+// A causeRule contains the properties of one kind of cause for the end of a job.
 type causeRule struct {
 	name    string                           // in doc/supervision.md
 	reason  string                           // in --report (RM-53)

@@ -112,8 +112,8 @@ func (r Policy) wallLimitFirst() bool {
 	return r.WallTime.Max > 0 && (r.Timeout == 0 || r.WallTime.Max < r.Timeout)
 }
 
-// timeLeft returns how long it is until mpiexec must end the job, which is Policy.Margin before the batch job ends. The
-// result is at least one second. It is 0 if the policy has no margin, or if the end of the batch job is unknown.
+// timeLeft returns the time until mpiexec must end the job: Policy.Margin before the batch job ends, but at least one
+// second. It returns 0 if the policy has no margin, or if the end of the batch job is unknown.
 func (s *State) timeLeft(now time.Time) time.Duration {
 	if s.policy.Margin == 0 || s.policy.BatchJob.End.IsZero() {
 		return 0

@@ -119,7 +119,7 @@ func (r *Reader) Queries() []Question {
 	return readList(r, MaxInfos, elementSizes[Query].bytes, (*elementReader).query)
 }
 
-// Programs reads a list of APP.
+// Programs reads an array of values of the PMIx type APP.
 func (r *Reader) Programs() []Program {
 	return readList(r, MaxInfos, elementSizes[App].bytes, (*elementReader).app)
 }
