@@ -45,7 +45,7 @@ var letterRows = []letterRow{
 	}},
 	{"j", "K", "--hw-threads K", "use this number of hardware threads of each core (default: 1)", segmentOption("--hw-threads")},
 	{"r", "C", "--reserve-cpus C", "keep the last C CPUs of each host free of ranks", jobOption("--reserve-cpus")},
-	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "set the memory of each rank; h prefers huge pages, hs requires them", jobOption("--mem-per-rank")},
+	{"m", "SIZE[h|hs]", "--mem-per-rank SIZE", "memory that each rank needs; h prefers huge pages, hs requires them", jobOption("--mem-per-rank")},
 	{"a", "ARCH", "-arch ARCH", "use only hosts of this architecture", func(s *segment, value string) error { return s.addOption(value, "-arch") }},
 	{"F", "WORD", "--exclusive", "exclusive: share no host with other jobs; share is the default", func(s *segment, value string) error {
 		word := map[string]string{"exclusive": "--exclusive", "share": "--no-exclusive"}[value]
@@ -70,7 +70,7 @@ var letterRows = []letterRow{
 		return nil
 	}},
 	{"T", "", "", "no effect, because mpiexec always prints whole lines", ignoredLetter("")},
-	{"q", "", "--quiet", "say less", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
+	{"q", "", "--quiet", "print only errors", func(s *segment, _ string) error { s.job = append(s.job, "--quiet"); return nil }},
 	{"e", "NAME=VALUE", "-genv NAME=VALUE", "set an environment variable; may be repeated", func(s *segment, value string) error {
 		if !strings.Contains(value, "=") {
 			return fmt.Errorf("%q is not NAME=VALUE", value)
