@@ -40,7 +40,7 @@ const apstatHelp = `apstat [-a | -n | -p | -A JOB] [-v] [options] [HOST...]
   -n      check hosts: mpijob doctor
   -p      list waiting requests: mpijob queue
   -A JOB  print the state of a job, and what its ranks do: mpijob status JOB
-  -v      more messages
+  -v      print more messages
 
 apstat accepts the same options and hosts as mpijob. mpijob help lists them.
 `
