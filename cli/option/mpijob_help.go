@@ -10,7 +10,7 @@ import (
 // This file generates help, the manual page and completions of mpijob from its table.
 
 const (
-	hostsText = "HOST is a host, written as for -host of mpiexec. Without HOST, mpijob uses the hosts of the cluster file, or this machine. To find a job, mpijob needs only one of its hosts."
+	hostsText = "HOST is a host, written as in mpiexec -host. Without HOST, mpijob uses the hosts of the cluster file, or this machine. To find a job, mpijob needs only one of its hosts."
 	jobsText  = "JOB is the ID of a job, an unambiguous beginning of an ID, ID@USER, or last, which is your newest job."
 )
 

@@ -145,7 +145,7 @@ type JobOptions struct {
 	NodeAlloc    string `name:"--node-alloc" arg:"WORD" topic:"" under:"Where ranks run" help:"MAXBALANCE: use hosts of similar speed"`
 	ShareHosts   string `name:"--share-hosts" also:"--no-share-hosts=no" implied:"yes" words:"yes,no" default:"yes" topic:"" under:"Where ranks run" help:"let app contexts share hosts (see --no-share-hosts)"`
 	ReserveCPUs  string `name:"--reserve-cpus" arg:"C" topic:"" under:"Where ranks run" help:"keep the last C CPUs of each host free of ranks"`
-	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"request SIZE of memory for each rank: 3G, or 3Ghs (huge pages)"`
+	MemPerRank   string `name:"--mem-per-rank" arg:"SIZE" topic:"" under:"Where ranks run" help:"memory that each rank needs: 3G, or 3Ghs (huge pages)"`
 	Contiguous   string `name:"--contiguous" takes:"attached" arg:"first|best" implied:"first" words:"first,best" topic:"" under:"Where ranks run" help:"use hosts with consecutive IDs"`
 
 	Plan         bool   `name:"--plan" asks:"yes" topic:"" help:"print as JSON where ranks would run"`
@@ -224,18 +224,18 @@ type JobOptions struct {
 
 	ForwardSignals SignalList `name:"--forward-signals" default:"QUIT,USR1,USR2,ALRM,CONT,WINCH,XCPU" arg:"LIST" topic:"" help:"signals that mpiexec passes on to ranks, or none"`
 	LeaderOnly     bool       `name:"--signal-leader-only" topic:"" help:"send signals to ranks, not to their process groups"`
-	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"copy limits and priority to hosts: all, none"`
+	Propagate      string     `name:"--propagate" arg:"WHAT" words:"all,none" topic:"" help:"copy ulimits and priority to hosts: all, none"`
 	ReportFile     string     `name:"--report" writes:"yes" arg:"FILE" topic:"" help:"write a report of the job to FILE, as JSON"`
 
 	Launcher        string      `name:"-launcher" mca:"plm" default:"auto" env:"HYDRA_LAUNCHER HYDRA_BOOTSTRAP I_MPI_HYDRA_BOOTSTRAP" also:"-bootstrap" arg:"NAME" words:"auto,ssh,{launchers},rsh,fork,exec" topic:"Reaching hosts" help:"reach hosts by ssh (built in), fork, exec, others" hint:"to use the hosts of a batch system, use -rmk; to connect with another program, use -launcher exec with -launcher-exec 'COMMAND %h'"`
 	LauncherExec    ShellWords  `name:"-launcher-exec" mca:"plm_rsh_agent plm_ssh_agent" env:"HYDRA_LAUNCHER_EXEC HYDRA_BOOTSTRAP_EXEC I_MPI_HYDRA_BOOTSTRAP_EXEC" also:"-bootstrap-exec" arg:"COMMAND" topic:"Reaching hosts" help:"program to use instead of ssh: 'docker exec -i %h'"`
-	LauncherArgs    ShellWords  `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"more arguments for the program that starts helpers"`
+	LauncherArgs    ShellWords  `name:"-launcher-args" mca:"plm_rsh_args plm_ssh_args" takes:"any" env:"HYDRA_LAUNCHER_EXTRA_ARGS I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS HYDRA_LAUNCH_EXTRA_ARGS" also:"-bootstrap-exec-args" arg:"WORDS" topic:"" help:"more arguments for the launcher, such as ssh"`
 	SSHConfig       string      `name:"--ssh-config" arg:"FILE" topic:"" help:"read FILE instead of ~/.ssh/config; none: no file"`
 	SSHOptions      []SSHOption `name:"--ssh-option" arg:"KEY=VALUE" topic:"" help:"set an ssh_config option for all hosts"`
 	ShipHelper      string      `name:"--ship-helper" default:"auto" arg:"WHEN" takes:"attached" implied:"always" words:"auto,always,never" topic:"" help:"copy mpiexec to the hosts: auto, always, never"`
 	PortRange       PortRange   `name:"--port-range" env:"MPICH_PORT_RANGE" arg:"LOW:HIGH" topic:"" help:"ports on which mpiexec may listen (default any)"`
-	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"limit the login to a host to TIME (default 10 s)"`
-	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"limit each step after login to TIME (default 60 s)"`
+	ConnectTimeout  Seconds     `name:"--connect-timeout" default:"10" arg:"TIME" topic:"" help:"time limit of the login to a host (default 10 s)"`
+	ShellTimeout    Seconds     `name:"--shell-timeout" default:"60" arg:"TIME" topic:"" help:"time limit of each step after login (default 60 s)"`
 	Retries         int         `name:"--retries" default:"4" arg:"N" topic:"" help:"if a host is busy, try to connect N times (default 4)"`
 	Fanout          int         `name:"--fanout" mca:"plm_rsh_num_concurrent plm_ssh_num_concurrent" default:"64" arg:"N" topic:"" help:"connect to N hosts at the same time (default 64)"`
 	AcceptNewKeys   bool        `name:"--accept-new-host-keys" topic:"Reaching hosts" help:"accept and record unknown host keys"`

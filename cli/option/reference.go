@@ -23,7 +23,7 @@ func (t *Table) Reference() string {
 		}
 	}
 	fmt.Fprintf(&b, "\n## Variables that are not passed on\n\n`-genvall`, the default, passes on all variables of mpiexec, and exported "+
-		"shell functions. Some variables are not passed on, and each rank keeps the value that its own host sets: `%s`. Variables that another launcher has set for "+
+		"shell functions. These variables are not passed on: `%s`. Each rank keeps the values that its own host sets. Variables that another launcher has set for "+
 		"mpiexec, such as `PMI_*`, are not passed on either. `TMPDIR` is passed on only to hosts that have that folder. Variables in `-genvlist`, `-genv`, "+
 		"`-env` or `-x` are always passed on.\n", strings.Join(PrivateVariables, "`, `"))
 	b.WriteString("\n## Options of other launchers\n\nmpiexec refuses these options and prints what to use instead. With `--lenient`, it ignores the options marked * and prints a warning. It always ignores the options marked + and prints a note.\n\n")

@@ -73,7 +73,7 @@ func (t *Table) expandConfigFiles(apps []scannedApp, read func(string) (string, 
 // context.
 func (t *Table) readConfigFile(g GivenOption, number int, read func(string) (string, error)) (apps []scannedApp, err error) {
 	if read == nil {
-		return nil, &usererr.Error{Text: g.Spelled + " cannot be used in MPI_Comm_spawn, which reads no files of options"}
+		return nil, &usererr.Error{Text: g.Spelled + " cannot be used in MPI_Comm_spawn, which reads no such files"}
 	}
 	text, err := read(g.Value)
 	if err != nil {

@@ -70,7 +70,7 @@ func (h *SpawnHosts) UnmarshalText(text []byte) error {
 		case name == "any":
 			h.Any = true
 		case name == "candidates" || name == "job" || name == "none":
-			return fmt.Errorf("%q cannot be used with other hosts", name)
+			return fmt.Errorf("%q cannot be used with other values", name)
 		default:
 			h.Hosts = append(h.Hosts, e)
 		}
