@@ -29,7 +29,7 @@ func newSSHResolver(j option.JobOptions, sys System, local *sshx.LocalMachine, w
 	return func(ctx context.Context, alias string) (sshx.Target, error) {
 		acct, err := account(ctx)
 		if err != nil {
-			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "the look-up was canceled: " + err.Error(), Err: err}
+			return sshx.Target{}, &sshx.DialError{Host: alias, Step: "config", Kind: sshx.KindCanceled, Why: "cannot look up your account: " + err.Error(), Err: err}
 		}
 		once.Do(func() {
 			user = sshUser(sys, acct)

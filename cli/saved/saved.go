@@ -254,7 +254,7 @@ func checkRequest(req job.Request) error {
 	case slices.ContainsFunc(req.FixedPlacements, func(s job.FixedPlacement) bool { return isNoNode(s.Node) }):
 		return errors.New("request.FixedPlacements: a node does not exist in request.Nodes")
 	case req.Restart.PastAttempts < 0 || req.Restart.MaxRestarts < 0:
-		return errors.New("request.Restart: a count is negative")
+		return errors.New("request.Restart: PastAttempts or MaxRestarts is negative")
 	}
 	return nil
 }
