@@ -55,13 +55,13 @@ const texts = `
 
 --ckpt-before
   The job must end when -timeout or --limit walltime expires, or when the batch system ends it, whichever
-  comes first. mpiexec requests no checkpoint from an attempt that begins after that time. A rank may exit with
-  85 to report that it has written a checkpoint. mpiexec then waits until the other ranks have exited, at most
-  for --ckpt-grace. With --restart-on code:85, the job then starts again.
+  comes first. If an attempt begins with less than TIME left, it gets no such request. A rank may exit with 85 to
+  report that it has written a checkpoint. mpiexec then waits for the other ranks to exit, but no longer than
+  --ckpt-grace. With --restart-on code:85, the job then starts again.
 
 --ckpt-done
   FILE is on this machine. A checkpoint is complete when FILE is newer than the request. mpiexec checks FILE
-  each second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know when a checkpoint is complete.
+  every second. Without --ckpt-done and --ckpt-cmd, mpiexec cannot know when a checkpoint is complete.
 
 --ckpt-dir
   Ranks find the path of the folder in MPIEXEC_CKPT_DIR.
