@@ -28,7 +28,7 @@ import (
 type Options struct {
 	Drain   bool    `name:"--drain" after:"evict" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"refuse new ranks on hosts; for root only" command:"drain" commandtakes:"reason" likecommands:"offline close disable down"`
 	Reason  string  `name:"--reason" after:"drain" needs:"drain" env:"-" arg:"TEXT" topic:"" help:"tell users why the hosts are drained"`
-	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"start ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
+	Undrain bool    `name:"--undrain" after:"reason" asks:"hosts" excludes:"asks wait" env:"-" topic:"" help:"allow ranks on drained hosts again" command:"undrain" likecommands:"online open enable up"`
 	Allow   Setting `name:"--allow" after:"undrain" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"restrict hosts: users=A groups=B maxproc=N" command:"allow" likecommands:"set restrict"`
 	Slice   Slice   `name:"--gang-slice" after:"allow" asks:"hosts" excludes:"asks wait" env:"-" arg:"KEY=VALUE..." topic:"" help:"set the length of --gang turns: slice=TIME" command:"gang" likecommands:"slice"`
 }
