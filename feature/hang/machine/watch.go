@@ -199,7 +199,7 @@ func (w *Watch) goesOn(r Reading) string {
 			return fmt.Sprintf("rank %d is computing", g.Ranks[0])
 		case outside && w.round == 0:
 			if at := slices.IndexFunc(g.Ranks, func(rank int) bool { return slices.Contains(awake, rank) }); at >= 0 {
-				return fmt.Sprintf("rank %d is sometimes awake, or sleeps for a limited time", g.Ranks[at])
+				return fmt.Sprintf("rank %d sometimes wakes up, or sleeps for a limited time", g.Ranks[at])
 			}
 		}
 	}
