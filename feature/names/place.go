@@ -236,7 +236,7 @@ func (p *place) hosts() ([]job.NodeDef, error) {
 	case p.scope.Host == "" && len(queueHosts) > 0:
 		return queueHosts, nil
 	case p.job.Env.FindHosts == nil:
-		return nil, errors.New("this job cannot use other hosts")
+		return nil, errors.New("this job cannot look up hosts")
 	}
 	name := p.scope.Host
 	if name == "" {
