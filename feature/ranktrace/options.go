@@ -28,8 +28,8 @@ const texts = `
   guide explains how to read the timeline.
 
 --trace-svg
-  The picture has a row for mpiexec and for each host. In a row, each step of the start is a bar. Any browser can show
-  FILE. If there are more than 40 hosts, the picture has rows only for the hosts that failed or took longest to start.
+  The picture shows mpiexec and each host as a row, and each step of the start as a bar in its row. Any browser can show
+  FILE. If there are more than 40 hosts, the picture shows only the hosts that failed or took longest to start.
 `
 
 func init() {
