@@ -23,7 +23,7 @@ const texts = `
   does not follow links, and does not enter file systems that are mounted in the folder. With
   --leave-children, it does not remove the folder.
 --keep-scratch
-  mpiexec prints the paths of the folders at the end. You have to remove them.
+  mpiexec prints the paths of the folders at the end. You have to remove the folders.
 `
 
 // hostDefault is the value of --scratch that selects the TMPDIR of each host, or /tmp on a host without TMPDIR.
