@@ -157,7 +157,7 @@ func (a *stateCollector) readStates(r io.Reader) error {
 	defer func() { a.bytesLeft = limited.N }()
 	d := json.NewDecoder(limited)
 	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return fmt.Errorf("the reply is not a list of states: it begins with %v (error: %v)", start, err)
+		return fmt.Errorf("the reply is not a list of rank states: it begins with %v (error: %v)", start, err)
 	}
 	for s := new(job.RankState); d.More(); a.addState(*s) {
 		*s = job.RankState{}
