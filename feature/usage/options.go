@@ -67,7 +67,7 @@ func (s *Sampling) Fields(c *wire.Codec) {
 func init() {
 	option.Register[Options](texts)
 	option.RegisterRemoved("enforce-rm", "use --limit hmem=SIZE, with the memory that the batch system granted on each host")
-	option.RegisterRemoved("usage-file", "use --usage=lines, which prints the lines on standard error, or --report FILE")
+	option.RegisterRemoved("usage-file", "use --usage=lines, which prints the usage on standard error, or --report FILE")
 	setup.Register(func(r *setup.Run) error {
 		for _, given := range option.ValuesOf[Options](r.Line).Limit {
 			r.Limit(given.Bounds, "--limit")
