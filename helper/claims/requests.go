@@ -107,7 +107,7 @@ func (w *Worker) handleRequest(a ledger.FoundRequest) {
 	if !authorized {
 		named, err := probe.ReadAdministrators(w.clusterFile)
 		if err != nil {
-			w.inform(false, "cannot read who the administrators of this host are: "+err.Error())
+			w.inform(false, "cannot read the list of administrators of this host: "+err.Error())
 		}
 		role, authorized = job.Authorize(a.UID, os.Geteuid(), named)
 	}
