@@ -148,7 +148,7 @@ func probePeer(ctx context.Context, d wire.ProbePort) job.PeerProbe {
 		}
 		_, err := io.ReadFull(c, echo)
 		if err == nil && string(echo) != d.Token {
-			err = errors.New("a program other than mpiexec answered at the port")
+			err = errors.New("a program other than mpiexec answered on the port")
 		}
 		return err
 	}
