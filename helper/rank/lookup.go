@@ -171,7 +171,7 @@ func execError(err error, file, path string, argv, env []string) *Error {
 		}
 	case errors.Is(err, syscall.E2BIG):
 		failed.Reason = fmt.Sprintf("program %s: its arguments and environment are too long (%d bytes)", path, bytesOf(argv)+bytesOf(env))
-		failed.Hint = "make some environment variables shorter; the largest are " + strings.Join(largestVariables(env, 3), ", ")
+		failed.Hint = "make some environment variables shorter; the longest are " + strings.Join(largestVariables(env, 3), ", ")
 	case errors.Is(err, syscall.EAGAIN):
 		failed.Reason = fmt.Sprintf("program %s: the host does not allow more processes", path)
 		failed.Hint = "check ulimit -u on that host"
