@@ -265,7 +265,7 @@ func (l *attemptLoop) reportAttempt(p job.Plan) {
 		was = fmt.Sprintf("there were not enough free hosts for all %d ranks", wanted)
 	}
 	if back := slices.DeleteFunc(slices.Clone(last.Lost), func(name string) bool { return !slices.Contains(nodes, name) }); len(back) > 0 {
-		was += "; these hosts were lost before: " + hostlist.Fold(back)
+		was += "; lost in the previous attempt: " + hostlist.Fold(back)
 	}
 	l.env.Report(fmt.Sprintf("attempt %d: %s on %s (%s)", len(l.attempts), text.Count(p.Size, "rank"), hostlist.FoldList(nodes), was))
 	if l.stdinRead.Load() {
@@ -314,7 +314,7 @@ func (l *attemptLoop) waitForLostNodes(ctx context.Context, lostNodes []string, 
 	}
 	where := hostlist.FoldList(lostNodes)
 	if l.request.Restart.MaxFence == 0 {
-		l.env.Report(fmt.Sprintf("ranks of the previous attempt may still run on %s; mpiexec does not wait until they have ended (--restart-fence no)", where))
+		l.env.Report(fmt.Sprintf("ranks of the previous attempt may still be running on %s; mpiexec does not wait for them (--restart-fence no)", where))
 		return nil
 	}
 	began, until := time.Now(), cutOff.Add(l.request.Restart.MaxFence)
