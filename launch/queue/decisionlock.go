@@ -183,7 +183,7 @@ func (q *Queue) EnqueueFailed(ctx context.Context, failed error) error {
 	case q.isBatchManaged():
 		return failed // WaitForChance watches only the nodes
 	case n == nil && host != nil:
-		return unreachableError(host.Name, "the request would have to wait in its queue")
+		return unreachableError(host.Name, "the request cannot wait in its queue")
 	case n == nil:
 		e.QueuePosition = 0 // there is no queue
 		return e
