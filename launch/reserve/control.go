@@ -82,7 +82,7 @@ func (r *reservation) findInLedgers(ctx context.Context, ref job.JobRef, tickets
 // stillQueuedError returns the error for a request to a job that waits in the queue and therefore has no
 // ranks yet.
 func stillQueuedError(id job.ID) error {
-	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue, so none of its ranks is running yet", id), Remedy: "run the command again after its start; mpiexec --queue lists waiting jobs"}
+	return &usererr.Error{Text: fmt.Sprintf("job %s waits in the queue, so none of its ranks is running yet", id), Remedy: "repeat this command when the job runs; mpiexec --queue lists waiting jobs"}
 }
 
 // evictQueued ends a job that waits in the queue.
@@ -91,7 +91,7 @@ func (r *reservation) evictQueued(ctx context.Context, pages []job.LedgerListing
 	result = ControlResult{Job: t.Job, Node: pages[at].Node, Reply: job.ControlReply{State: job.ReplyDone, Text: "the job was removed from the queue"}}
 	evicted, err := callOne(ctx, r, evictTimeout, r.hosts[at], &wire.Evict{Ledger: r.req.Queue.LedgerDir, Job: t.Job, UID: t.uidOn(at)})
 	if evicted != nil && (evicted.Err != "" || evicted.Incomplete) {
-		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "the process of the waiting job still runs")}
+		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: cmp.Or(evicted.Err, "a process of the waiting job still runs")}
 	}
 	if lost := r.hosts[at].lost; err == nil && lost != nil {
 		result.Reply = job.ControlReply{State: job.ReplyRefused, Text: usererr.Reason(lost)}
