@@ -200,7 +200,7 @@ func (h *HeldClaim) SetIdle(reason job.IdleReason) (*HeldClaim, error) {
 // SetSuspended shows readers of the ledger whether the job is suspended.
 func (h *HeldClaim) SetSuspended(suspended bool) error {
 	if err := h.file.setSuspended(suspended); err != nil {
-		return fmt.Errorf("cannot show in %s whether the job is suspended: %w", h.file.d.path, err)
+		return fmt.Errorf("cannot note in %s whether the job is suspended: %w", h.file.d.path, err)
 	}
 	return nil
 }

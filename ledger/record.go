@@ -219,7 +219,7 @@ func decodeName(file string, owner int, text []byte) (Name, error) {
 		return Name{}, err
 	}
 	if random, is := strings.CutPrefix(file, nameFilePrefix(n.Name.Name)); !is {
-		return Name{}, errors.New("the file belongs to another name")
+		return Name{}, errors.New("the file holds another name")
 	} else if err := checkRandom(random); err != nil {
 		return Name{}, err
 	}
@@ -244,7 +244,7 @@ func decodeAs(name string, owner int, text []byte, t any, nameAndOwner func() (f
 		return err
 	}
 	if file, uid := nameAndOwner(); file != name || uid != owner {
-		return fmt.Errorf("the contents are those of file %q of uid %d, but uid %d owns the file", file, uid, owner)
+		return fmt.Errorf("the contents name file %q of uid %d, but this is %q of uid %d", file, uid, name, owner)
 	}
 	return nil
 }
