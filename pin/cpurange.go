@@ -77,7 +77,7 @@ func parseCPURange(item string, prefix CPURange) (p CPURange, reason string) {
 	} else if socket, cores, is := strings.Cut(item, ":"); is {
 		n, ok := cpuNumber(socket)
 		if !ok {
-			return p, fmt.Sprintf("%q is not the number of a package (CPU socket)", socket)
+			return p, fmt.Sprintf("%q is not a package (CPU socket) number", socket)
 		}
 		p.KernelNumbers, p.InPackage, p.Package, numbers = false, true, n, cores
 	}
