@@ -203,7 +203,7 @@ func (p *Claim) fields(c *Codec) {
 	c.claim(&p.Entry)
 	c.Text(&p.Ledger, pathLength)
 	c.Text(&p.ClusterLedger, pathLength)
-	c.Num(&p.MaxProcs, Range{"limit of processes", math.MinInt32, math.MaxInt32})
+	c.Num(&p.MaxProcs, Range{"limit on processes", math.MinInt32, math.MaxInt32})
 	c.Bool(&p.IgnoreOthers)
 	c.Bool(&p.KeepUntilBye)
 }

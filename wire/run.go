@@ -174,7 +174,7 @@ func (m *Log) Fields(c *Codec) {
 type EndJob struct{ Linger, Grace time.Duration }
 
 func (m *EndJob) Fields(c *Codec) {
-	c.Duration(&m.Linger, "time to linger")
+	c.Duration(&m.Linger, "linger time")
 	c.Duration(&m.Grace, "grace")
 }
 
