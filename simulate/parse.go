@@ -341,7 +341,7 @@ func (n *node) readHugePages() (h job.HugePages, err error) {
 	}
 	h = job.HugePages{Probed: true, Size: n.HugePages.Size, Total: n.HugePages.Total, Free: n.HugePages.Free}
 	if h.Size < 0 || h.Size > 1<<60 || h.Free < 0 || h.Free > h.Total || h.Size == 0 && h.Total > 0 {
-		return h, fmt.Errorf("huge_pages: %d free pages of %d, of %d bytes each, are not possible", h.Free, h.Total, h.Size)
+		return h, fmt.Errorf("huge_pages: the values size %d, total %d and free %d are not possible", h.Size, h.Total, h.Free)
 	}
 	return h, nil
 }
