@@ -101,7 +101,7 @@ func (m *collective) replyGroup(done fenceCall) {
 	}
 	c := done.client
 	reply := message.AppendGroup(message.NewReply(done.request.tag), c.major, m.procs(), context)
-	c.reply(done.request, fmt.Sprintf("group of %d, context %d", m.set.size(), context), reply)
+	c.reply(done.request, fmt.Sprintf("%d processes, context ID %d", m.set.size(), context), reply)
 }
 
 // procs returns the processes of the collective on all nodes.
