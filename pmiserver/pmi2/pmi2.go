@@ -192,7 +192,7 @@ func (c *Conversation) fullInit() {
 		rank, given = c.fields.Number("srcid")
 	}
 	if given && rank != c.ID {
-		c.Session.Note("the rank calls itself rank " + strconv.Itoa(rank) + " in its PMI-2 command fullinit")
+		c.Session.Note("the rank sent the wrong rank number " + strconv.Itoa(rank) + " in its PMI-2 command fullinit")
 	}
 	c.Session.Init()
 	c.beginReply(0)

@@ -199,7 +199,7 @@ func (x *jobsExchanger) exchangeJobs(ctx context.Context, all [][]byte) (groups 
 	ownJob, _ := jobOf(x.own[0].namespace)
 	mine, failed := x.describe(ctx, all)
 	if failed == nil && len(mine) > maxJobBytes {
-		failed = fmt.Errorf("the job has %d bytes of job information and data, but at most %d are allowed", len(mine), maxJobBytes)
+		failed = fmt.Errorf("the job must send %d bytes to another job, but at most %d are allowed", len(mine), maxJobBytes)
 	}
 	if failed != nil {
 		mine = nil // with that the other jobs fail, too
@@ -387,7 +387,7 @@ func (x *jobsExchanger) describe(ctx context.Context, all [][]byte) ([]byte, err
 // sendToJob publishes text for another job, in pieces. The first piece begins with the length of the text.
 func (s *Server) sendToJob(ctx context.Context, name string, text []byte) error {
 	if len(text) > maxJobBytes {
-		return fmt.Errorf("the job has %d bytes of job information and data, but at most %d are allowed", len(text), maxJobBytes)
+		return fmt.Errorf("the job must send %d bytes to another job, but at most %d are allowed", len(text), maxJobBytes)
 	}
 	rest := append(binary.AppendUvarint(nil, uint64(len(text))), text...)
 	for i := 0; len(rest) > 0; i++ {
