@@ -93,7 +93,7 @@ func (e *noBinaryError) Unwrap() error { return e.err }
 func (s HelperBinary) ForMachine(uname string) (HelperBinary, error) {
 	goos, goarch, ok := parseUname(uname)
 	if !ok || s.Path == "" {
-		return HelperBinary{}, fmt.Errorf("this mpiexec has no program for hosts of type %q", uname)
+		return HelperBinary{}, fmt.Errorf("there is no mpiexec for hosts of type %q", uname)
 	}
 	name := filepath.Join("libexec", "remshell", "mpiexec-"+goos+"-"+goarch)
 	dir := filepath.Dir(s.Path)

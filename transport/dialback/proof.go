@@ -34,14 +34,14 @@ func (p proof) bytes() []byte {
 func readProof(r io.Reader) (p proof, err error) {
 	first := make([]byte, len(proofHead)+1)
 	if _, err := io.ReadFull(r, first); err != nil {
-		return p, fmt.Errorf("the connection sent no proof that it comes from a helper: %w", err)
+		return p, fmt.Errorf("the connection did not prove that it comes from a helper: %w", err)
 	}
 	if !bytes.HasPrefix(first, []byte(proofHead)) {
 		return p, errProof
 	}
 	rest := make([]byte, int(first[len(proofHead)])+len(p.mac))
 	if _, err := io.ReadFull(r, rest); err != nil {
-		return p, fmt.Errorf("the connection sent no proof that it comes from a helper: %w", err)
+		return p, fmt.Errorf("the connection did not prove that it comes from a helper: %w", err)
 	}
 	p.host = string(rest[:len(rest)-len(p.mac)])
 	copy(p.mac[:], rest[len(p.host):])
