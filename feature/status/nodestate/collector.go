@@ -156,8 +156,11 @@ func (a *stateCollector) readStates(r io.Reader) error {
 	limited := &io.LimitedReader{R: r, N: a.bytesLeft}
 	defer func() { a.bytesLeft = limited.N }()
 	d := json.NewDecoder(limited)
-	if start, err := d.Token(); err != nil || start != json.Delim('[') {
-		return fmt.Errorf("the reply is not a list of rank states: it begins with %v (error: %v)", start, err)
+	switch start, err := d.Token(); {
+	case err != nil:
+		return fmt.Errorf("the reply is not a list of rank states: %w", err)
+	case start != json.Delim('['):
+		return fmt.Errorf("the reply is not a list of rank states: it begins with %v", start)
 	}
 	for s := new(job.RankState); d.More(); a.addState(*s) {
 		*s = job.RankState{}
