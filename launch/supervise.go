@@ -104,7 +104,7 @@ func batchJobOf(rm *job.RM) supervise.BatchJob {
 }
 
 // cancelSignal returns the signal that cancelled ctx, or SIGTERM if ctx was cancelled in another way. The signal may
-// have arrived after the start last checked for signals and before the job began to handle them.
+// have arrived between the last check for signals during the start and the moment when the job began to handle them.
 func cancelSignal(ctx context.Context) job.Signal {
 	var cancelled *reserve.SignalError
 	if errors.As(context.Cause(ctx), &cancelled) {

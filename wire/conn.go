@@ -192,9 +192,9 @@ func (c *Conn) runWriter(buffer []byte) {
 	}
 }
 
-// takePending returns the pieces that wait to be written. Messages that are sent later are appended to buffer, whose
-// content the writer has just written. err is the result of the last write. If err is not nil, or nothing waits,
-// takePending returns nil and the writer ends.
+// takePending returns the pieces that wait to be written, and stores buffer as the buffer for the next messages. The
+// writer has just written the content of buffer. err is the result of the last write. If err is not nil, or nothing
+// waits, takePending returns nil and the writer ends.
 func (c *Conn) takePending(buffer []byte, err error) (pieces [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

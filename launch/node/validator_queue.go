@@ -34,7 +34,7 @@ func (v *Validator) checkPosition(m *wire.QueuePosition) (wire.Message, error) {
 	return nil, ErrNotAsked
 }
 
-// checkChanged checks the report that claims on the node have changed.
+// checkChanged checks a node's report of changed claims.
 func (q *queueState) checkChanged(now time.Time, m *wire.ClaimsChanged) (wire.Message, error) {
 	if !q.watchesClaims {
 		return nil, ErrNotAsked

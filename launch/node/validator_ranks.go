@@ -330,7 +330,8 @@ func (v *Validator) CheckRankRequest(m wire.Message, id int) (wire.Message, erro
 func (v *Validator) CountRankReply() { v.requests.CountReply() }
 
 // checkDrained checks the report that no process and no output of the job is left on the node. All started
-// ranks must have exited. If mpiexec has ended the job or the group, ranks need not have run.
+// ranks must have exited. Unless mpiexec has ended the job or the group, ranks that were told to start must have exited,
+// too.
 func (v *Validator) checkDrained(m *wire.Drained) error {
 	if err := v.CountEnd(m, &v.progress.drained); err != nil {
 		return err

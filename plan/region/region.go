@@ -53,7 +53,7 @@ type Domain struct {
 }
 
 // New returns the domain of a cluster. regions lists all regions in the order of the cluster file. names lists the
-// regions in which jobs run, in the order of the domain. If names is nil, jobs run in all regions.
+// regions in which jobs run, and gives the domain its order. If names is nil, jobs run in all regions.
 func New(regions []job.Region, names []string) Domain {
 	d := Domain{numberOf: make(map[string]int), regionOfNode: make(map[string]int), regionOfSignature: make(map[string]int)}
 	for i, r := range regions {

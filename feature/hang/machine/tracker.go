@@ -106,8 +106,8 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 }
 
 // awake returns the ranks that sleep for a limited time, or have woken up or used a CPU within the last window. To find
-// the latter, it compares the last sample with the newest kept sample that is at least that old, or with the oldest
-// one. It includes ranks that this sample does not contain. For a short time after a reading of stacks, it returns the
+// the latter, it compares the last sample with an earlier one: the newest that is at least as old as window, or the
+// oldest. It includes ranks that the earlier sample does not contain. For a short time after a reading of stacks, it returns the
 // ranks from before the reading instead, because the reading itself wakes ranks.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	readJustNow := len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2

@@ -26,7 +26,7 @@ func (r *Reader) beginPack(n int) {
 	}
 }
 
-// readList reads a SIZE and, unless that is 0, a pack with that number of elements (n+X in pmix-wire.md 6).
+// readList reads a SIZE and, unless that is 0, as many packed elements (written n+X in pmix-wire.md 6).
 // minSize is the smallest possible size of an element in bytes. If there are more than limit elements, the
 // error is ErrBound.
 func readList[T any](r *Reader, limit, minSize int, element func(*elementReader) T) []T {
