@@ -48,7 +48,7 @@ type Tree map[int][]Info
 
 // ReadAll returns the states of all processes.
 func ReadAll() (all []Info) {
-	for _, pid := range allPIDs() {
+	for _, pid := range ListNumbers("/proc", -1) {
 		if info, ok := ReadInfo(pid); ok {
 			all = append(all, info)
 		}
@@ -135,6 +135,20 @@ func Blocks(pid int, signal unix.Signal) bool {
 func IsTraced(pid int) bool {
 	tracer := statusField(pid, "TracerPid")
 	return len(tracer) > 0 && string(tracer) != "0"
+}
+
+// Wakeups returns how often a thread has gone to sleep in the kernel. tid may be the PID of a process, which stands for
+// its main thread. Wakeups returns 0 if there is no such thread.
+func Wakeups(tid int) uint64 {
+	n, _ := strconv.ParseUint(string(statusField(tid, "voluntary_ctxt_switches")), 10, 64)
+	return n
+}
+
+// FileOf returns what a file descriptor of a process is open for, such as "pipe:[123]" or the path of a file. It does not
+// access the file, because its file system may hang. It returns "" if the descriptor is not open or may not be read.
+func FileOf(pid, fd int) string {
+	name, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/fd/" + strconv.Itoa(fd))
+	return name
 }
 
 // signalMask returns a set of signals from /proc/PID/status. name is the first word of the line with the set.

@@ -40,7 +40,7 @@ type Process struct {
 // Descendants returns all descendants of pid. Parents come before their children.
 func Descendants(pid int) []Process {
 	children := make(map[int][]Process)
-	for _, p := range allPIDs() {
+	for _, p := range ListNumbers("/proc", -1) {
 		if parent, state, _ := ParentStateStart(p); state != 0 {
 			children[parent] = append(children[parent], Process{p, state == 'Z'})
 		}
@@ -122,7 +122,7 @@ func IsExiting(pid int) bool {
 // users.
 func WithVariable(assignment string) []int {
 	var marked []int
-	for _, pid := range allPIDs() {
+	for _, pid := range ListNumbers("/proc", -1) {
 		if pid != os.Getpid() && hasVariable(pid, assignment) {
 			marked = append(marked, pid)
 		}
@@ -180,21 +180,22 @@ func IsOwnedBy(pid, uid int) bool {
 	return err == nil && owner == uid
 }
 
-// allPIDs returns the PIDs of all processes in /proc.
-func allPIDs() []int {
-	dir, err := os.Open("/proc")
+// ListNumbers returns the numbers in a directory of /proc, such as the PIDs in /proc or the descriptors in /proc/PID/fd,
+// in no particular order. If limit is not negative, it reads at most limit names. It returns nil if the directory cannot
+// be read.
+func ListNumbers(directory string, limit int) (numbers []int) {
+	dir, err := os.Open(directory)
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1)
-	var pids []int
+	names, _ := dir.Readdirnames(limit)
 	for _, name := range names {
-		if pid, err := strconv.Atoi(name); err == nil {
-			pids = append(pids, pid)
+		if n, err := strconv.Atoi(name); err == nil {
+			numbers = append(numbers, n)
 		}
 	}
-	return pids
+	return numbers
 }
 
 // readSmall reads a file in /proc into buf, and truncates a file that is longer than buf. It makes four system calls.

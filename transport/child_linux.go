@@ -85,7 +85,7 @@ func findOrphans(helper startTime) []int {
 		if p.Zombie || parent != self || born < helper {
 			continue
 		}
-		if stdin, _ := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/fd/0"); !ownPipes[stdin] {
+		if !ownPipes[proc.FileOf(p.PID, 0)] {
 			found = append(found, p.PID)
 		}
 	}

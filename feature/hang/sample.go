@@ -52,7 +52,7 @@ func readSample(ranks []watchedRank, thorough bool) machine.Sample {
 			add(uint64(p.PID))
 			add(ioBytes(p.PID)...)
 			for _, w := range decidingThreads(p.PID, r.mpi) {
-				one.Wakeup += wakeups(w.pid, w.tid)
+				one.Wakeup += proc.Wakeups(w.tid)
 				s.User = s.User || w.waitsForUser(standard)
 				if thorough {
 					_, limited := w.isLimited()
@@ -76,15 +76,6 @@ func cpuTime(pid int) time.Duration {
 		return 0
 	}
 	return time.Duration(t.Nano())
-}
-
-// wakeups returns how often a thread of a process has gone to sleep in the kernel.
-func wakeups(pid, thread int) (n uint64) {
-	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, thread))
-	_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
-	line, _, _ := strings.Cut(rest, "\n")
-	n, _ = strconv.ParseUint(strings.TrimSpace(line), 10, 64)
-	return n
 }
 
 // ioBytes returns the counters of bytes in proc_pid_io(5): the numbers of bytes that the process and the

@@ -6,8 +6,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remshell/proc"
+	"remshell/stack/trace"
 )
 
 // A waitingThread is a thread and the system call in which it waits.
@@ -43,19 +42,13 @@ func readThread(pid, tid int) waitingThread {
 	}
 	if number == unix.SYS_RESTART_SYSCALL { // the arguments are still those of the first call
 		if strings.Contains(proc.WaitChannel(tid), "poll") {
-			w.number = pollCall // of calls without a time limit, only poll is restarted in this way
+			w.number = callPoll // of calls without a time limit, only poll is restarted in this way
 		} else {
 			w.restarted = true
 		}
 	}
 	return w
 }
-
-// pollCall and selectCall are the numbers of poll(2) and select(2) on AMD64. Other architectures do not have them.
-const (
-	pollCall   = 7
-	selectCall = 23
-)
 
 // A timeLimit says which argument of a system call is its time limit.
 type timeLimit struct {
@@ -69,8 +62,11 @@ var timeLimits = map[int]timeLimit{
 	unix.SYS_CLOCK_NANOSLEEP: {argument: 2},
 	unix.SYS_FUTEX:           {argument: 3},
 	unix.SYS_FUTEX_WAITV:     {argument: 3},
+	callPoll:                 {argument: 2, milliseconds: true},
 	unix.SYS_PPOLL:           {argument: 2},
+	callSelect:               {argument: 4},
 	unix.SYS_PSELECT6:        {argument: 4},
+	callEpollWait:            {argument: 3, milliseconds: true},
 	unix.SYS_EPOLL_PWAIT:     {argument: 3, milliseconds: true},
 	unix.SYS_EPOLL_PWAIT2:    {argument: 3},
 	unix.SYS_RT_SIGTIMEDWAIT: {argument: 2},
@@ -83,17 +79,8 @@ var timeLimits = map[int]timeLimit{
 }
 
 // eventCalls lists the system calls in which event loops wait, by number.
-var eventCalls = map[int]bool{unix.SYS_PPOLL: true, unix.SYS_PSELECT6: true, unix.SYS_EPOLL_PWAIT: true, unix.SYS_EPOLL_PWAIT2: true}
-
-func init() {
-	if runtime.GOARCH == "amd64" { // package unix does not have these for arm64
-		const epollWait = 232
-		timeLimits[pollCall] = timeLimit{argument: 2, milliseconds: true}
-		timeLimits[selectCall] = timeLimit{argument: 4}
-		timeLimits[epollWait] = timeLimit{argument: 3, milliseconds: true}
-		eventCalls[pollCall], eventCalls[selectCall], eventCalls[epollWait] = true, true, true
-	}
-}
+var eventCalls = map[int]bool{callPoll: true, unix.SYS_PPOLL: true, callSelect: true, unix.SYS_PSELECT6: true,
+	callEpollWait: true, unix.SYS_EPOLL_PWAIT: true, unix.SYS_EPOLL_PWAIT2: true}
 
 // isLimited reports whether the thread waits for a limited time. limit is that time, or 0 if it is not known.
 func (w waitingThread) isLimited() (limit time.Duration, limited bool) {
@@ -123,7 +110,7 @@ func (w waitingThread) hasSocketTimeout() bool {
 	default:
 		return false
 	}
-	if !strings.HasPrefix(linkOf(w.pid, int(w.arguments[0])), "socket:") {
+	if !strings.HasPrefix(proc.FileOf(w.pid, int(w.arguments[0])), "socket:") {
 		return false
 	}
 	process, err := unix.PidfdOpen(w.pid, 0)
@@ -146,7 +133,7 @@ func (w waitingThread) mayWaitForThread() bool {
 	case unix.SYS_FUTEX, unix.SYS_WAIT4, unix.SYS_WAITID:
 		return true
 	case unix.SYS_READ:
-		name := linkOf(w.pid, int(w.arguments[0]))
+		name := proc.FileOf(w.pid, int(w.arguments[0]))
 		return strings.HasPrefix(name, "pipe:") || strings.HasPrefix(name, "anon_inode:[eventfd]")
 	}
 	return eventCalls[w.number]
@@ -161,18 +148,14 @@ const maxThreads = 1024
 func decidingThreads(pid int, usesMPI bool) []waitingThread {
 	main := readThread(pid, pid)
 	threads := []waitingThread{main}
-	if _, limited := main.isLimited(); limited || !main.mayWaitForThread() {
+	if !main.mayWaitForThread() {
 		return threads
 	}
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
+	if _, limited := main.isLimited(); limited {
 		return threads
 	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(maxThreads)
-	for _, name := range names {
-		tid, err := strconv.Atoi(name)
-		if err != nil || tid == pid {
+	for _, tid := range proc.ListNumbers(fmt.Sprintf("/proc/%d/task", pid), maxThreads) {
+		if tid == pid {
 			continue
 		}
 		if w := readThread(pid, tid); !usesMPI || !w.isLibraryLoop() {
@@ -188,11 +171,14 @@ const longPoll = 10 * time.Minute
 // isLibraryLoop reports whether the thread waits as the threads of MPI libraries do: with epoll, or with poll and no
 // limit or a long one.
 func (w waitingThread) isLibraryLoop() bool {
-	if w.number != pollCall {
-		return eventCalls[w.number] && w.number != unix.SYS_PSELECT6 && w.number != selectCall
+	switch w.number {
+	case callPoll:
+		limit, limited := w.isLimited()
+		return !limited || limit >= longPoll
+	case unix.SYS_PPOLL, callEpollWait, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2:
+		return true
 	}
-	limit, limited := w.isLimited()
-	return !limited || limit >= longPoll
+	return false
 }
 
 // maxFiles is how many open files of a process are read.
@@ -207,15 +193,8 @@ func hasTimer(pid int) bool {
 	if proc.Catches(pid, unix.SIGALRM) || proc.Blocks(pid, unix.SIGALRM) {
 		return true
 	}
-	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return false
-	}
-	defer dir.Close()
-	names, _ := dir.Readdirnames(maxFiles)
-	for _, name := range names {
-		fd, _ := strconv.Atoi(name)
-		if linkOf(pid, fd) == "anon_inode:[timerfd]" && !strings.Contains(descriptorInfo(pid, fd), "it_value: (0, 0)") {
+	for _, fd := range proc.ListNumbers(fmt.Sprintf("/proc/%d/fd", pid), maxFiles) {
+		if proc.FileOf(pid, fd) == "anon_inode:[timerfd]" && !strings.Contains(descriptorInfo(pid, fd), "it_value: (0, 0)") {
 			return true
 		}
 	}
@@ -226,7 +205,7 @@ func hasTimer(pid int) bool {
 // standard are the names of the rank's standard files, from standardFiles.
 func (w waitingThread) waitsForUser(standard [3]string) bool {
 	for _, e := range w.awaited() {
-		name := linkOf(w.pid, e.fd)
+		name := proc.FileOf(w.pid, e.fd)
 		if name == "" || isFile(name) {
 			continue
 		}
@@ -237,9 +216,9 @@ func (w waitingThread) waitsForUser(standard [3]string) bool {
 	return false
 }
 
-// standardFiles returns what the standard input, output and error of a process are, as names that are equal for equal files.
+// standardFiles returns what the standard input, output and error of a process are open for, as proc.FileOf does.
 func standardFiles(pid int) [3]string {
-	return [3]string{linkOf(pid, 0), linkOf(pid, 1), linkOf(pid, 2)}
+	return [3]string{proc.FileOf(pid, 0), proc.FileOf(pid, 1), proc.FileOf(pid, 2)}
 }
 
 // An awaited is a file descriptor that is to become readable, or writable if output is true.
@@ -253,22 +232,29 @@ const maxPolled = 256
 
 // awaited returns the file descriptors for which the thread waits.
 func (w waitingThread) awaited() (all []awaited) {
+	memory := trace.MemoryOf(w.pid)
 	switch first := int(w.arguments[0]); {
 	case w.number == unix.SYS_READ || w.number == unix.SYS_READV:
 		return []awaited{{first, false}}
 	case w.number == unix.SYS_WRITE || w.number == unix.SYS_WRITEV:
 		return []awaited{{first, true}}
-	case w.number == pollCall || w.number == unix.SYS_PPOLL:
-		polled := readMemory(w.pid, w.arguments[0], 8*int(min(w.arguments[1], maxPolled)))
-		for ; len(polled) >= 8; polled = polled[8:] { // struct pollfd
+	case w.number == callPoll || w.number == unix.SYS_PPOLL:
+		polled := make([]byte, 8*min(w.arguments[1], maxPolled))
+		if !memory(w.arguments[0], polled) {
+			return nil
+		}
+		for ; len(polled) > 0; polled = polled[8:] { // struct pollfd
 			events := binary.NativeEndian.Uint16(polled[4:])
 			fd := int(int32(binary.NativeEndian.Uint32(polled)))
 			all = append(all, eventsOf(fd, uint32(events))...)
 		}
-	case w.number == selectCall || w.number == unix.SYS_PSELECT6:
+	case w.number == callSelect || w.number == unix.SYS_PSELECT6:
 		for i, output := range []bool{false, true} {
-			set := readMemory(w.pid, w.arguments[1+i], 8)
-			for fd := 0; len(set) > 0 && fd < int(min(w.arguments[0], 8)); fd++ {
+			var set [1]byte // the first 8 descriptors, which include the standard streams
+			if !memory(w.arguments[1+i], set[:]) {
+				continue
+			}
+			for fd := range int(min(w.arguments[0], 8)) {
 				if set[0]&(1<<fd) != 0 {
 					all = append(all, awaited{fd, output})
 				}
@@ -297,29 +283,8 @@ func eventsOf(fd int, events uint32) (all []awaited) {
 	return all
 }
 
-// readMemory returns n bytes of the memory of a process, or nil if they cannot be read.
-func readMemory(pid int, address uint64, n int) []byte {
-	if n == 0 || address == 0 {
-		return nil
-	}
-	buf := make([]byte, n)
-	local := []unix.Iovec{{Base: &buf[0]}}
-	local[0].SetLen(n)
-	if got, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: n}}, 0); err != nil || got < n {
-		return nil
-	}
-	return buf
-}
-
-// linkOf returns what a file descriptor of a process is open for, such as "pipe:[123]" or the path of a file, or "". It does
-// not access the file, because its file system may hang.
-func linkOf(pid, fd int) string {
-	name, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "fd", strconv.Itoa(fd)))
-	return name
-}
-
-// isFile reports whether a name from linkOf is that of a file outside of /dev. A process that waits for such a file waits for
-// a disk, not for a person.
+// isFile reports whether a name from proc.FileOf is the path of a file outside of /dev. A process that waits for such a
+// file waits for a disk, not for a person.
 func isFile(name string) bool {
 	return strings.HasPrefix(name, "/") && !strings.HasPrefix(name, "/dev/")
 }

@@ -8,11 +8,11 @@ import (
 	"hash/maphash"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"remshell/proc"
 	"remshell/stack/trace"
 )
 
@@ -75,17 +75,10 @@ func addTCP(sum *maphash.Hash, pid int) {
 		return
 	}
 	defer unix.Close(process)
-	dir := fmt.Sprintf("/proc/%d/fd/", pid)
-	files, err := os.Open(dir)
-	if err != nil {
-		return
-	}
-	defer files.Close()
-	names, _ := files.Readdirnames(maxFiles)
-	slices.Sort(names)
-	for _, name := range names {
-		number, _ := strconv.Atoi(name)
-		if to, _ := os.Readlink(dir + name); !strings.HasPrefix(to, "socket:") {
+	descriptors := proc.ListNumbers(fmt.Sprintf("/proc/%d/fd", pid), maxFiles)
+	slices.Sort(descriptors)
+	for _, number := range descriptors {
+		if !strings.HasPrefix(proc.FileOf(pid, number), "socket:") {
 			continue
 		}
 		fd, err := unix.PidfdGetfd(process, number, 0)
