@@ -28,8 +28,8 @@ type Sample struct {
 // A RankSample contains counters of what the processes of one rank have done so far.
 type RankSample struct {
 	CPU    time.Duration // of all its processes
-	Wakeup uint64        // how often its threads that matter have gone to sleep in the kernel
-	Sleeps bool          // a process of it sleeps for a limited time, or a timer will interrupt it. It is only set in samples for a reading
+	Wakeup uint64        // how often threads on which its progress depends have gone to sleep in the kernel
+	Sleeps bool          // a process of it sleeps for a limited time, has a timer or is traced. It is only set in samples for a reading
 }
 
 // A Report says for how long nothing has changed on a node. The zero Report says that something has changed.
@@ -51,7 +51,7 @@ type Tracker struct {
 	before   Report    // the report at that time; zero if there was none, or something has changed since
 	reported bool      // the last report says that nothing has changed
 
-	asleep map[int]bool // ranks that slept for a limited time when a reading of stacks began last, if nothing has changed since
+	atReading map[int]RankSample // the ranks when a reading of stacks began last; nil if something has changed since
 }
 
 // awakeShare is the fraction of one CPU's time that a rank must use to be listed in Report.Awake.
@@ -73,14 +73,11 @@ func everySecond(samples []Sample) (kept []Sample) {
 // must be sent to mpiexec. next is the time until the next sample.
 func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Duration) {
 	if t.changed.IsZero() || s.Signature != t.last.Signature {
-		t.changed, t.earlier, t.before, t.asleep = s.At, nil, Report{}, nil
+		t.changed, t.earlier, t.before, t.atReading = s.At, nil, Report{}, nil
 	}
 	t.last = s
 	if reading {
-		t.asleep = make(map[int]bool)
-		for rank, one := range s.Ranks {
-			t.asleep[rank] = one.Sleeps
-		}
+		t.atReading = s.Ranks
 	}
 	quiet := s.At.Sub(t.changed)
 	every := min(max(t.After, quiet)/12, time.Minute)
@@ -105,10 +102,11 @@ func (t *Tracker) Add(s Sample, reading bool) (r Report, send bool, next time.Du
 	return r, true, every
 }
 
-// awake returns the ranks that sleep for a limited time, or have woken up or used a CPU within the last window. To find
-// the latter, it compares the last sample with an earlier one: the newest that is at least as old as window, or the
-// oldest. It includes ranks that the earlier sample does not contain. For a short time after a reading of stacks, it returns the
-// ranks from before the reading instead, because the reading itself wakes ranks.
+// awake returns the ranks that slept for a limited time when stacks were read last, and those that have woken up or used
+// a CPU within the last window. To find ranks that have woken up, it compares the last sample with an earlier one: the
+// newest that is at least as old as window, or the oldest. It includes ranks that the earlier sample does not contain.
+// For a short time after a reading of stacks, it takes these ranks from the report before the reading, because the
+// reading itself wakes ranks.
 func (t *Tracker) awake(window time.Duration) (ranks []int) {
 	readJustNow := len(t.earlier) == 0 && t.before.For > 0 && t.last.At.Sub(t.reading) <= t.After/2
 	var base Sample
@@ -125,7 +123,7 @@ func (t *Tracker) awake(window time.Duration) (ranks []int) {
 		if readJustNow {
 			isAwake = slices.Contains(t.before.Awake, rank)
 		}
-		if isAwake || t.asleep[rank] {
+		if isAwake || t.atReading[rank].Sleeps {
 			ranks = append(ranks, rank)
 		}
 	}
