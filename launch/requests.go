@@ -93,9 +93,11 @@ type Stacks interface {
 type StackSummary struct {
 	Report job.StackReport // the groups of main threads come first
 	Calls  []string        // for each group of main threads, the MPI call that it is in; empty: none
-	Text   string          // for people: a line for each group of main threads, and which ranks seem to keep the others waiting
+	Text   string          // for people: a line for each group of main threads
 	Likely string          // which ranks seem to keep the others waiting, and why; empty: unknown
 	Moved  []int           // ranks whose main thread has done something between the last reading and this one
+
+	TextWithGuess string // Text and Likely
 
 	Computing []int // ranks with a thread, other than the main thread, that computes
 }

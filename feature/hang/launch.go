@@ -3,7 +3,6 @@ package hang
 import (
 	"cmp"
 	"fmt"
-	"strings"
 	"time"
 
 	"remshell/feature/hang/machine"
@@ -79,13 +78,13 @@ func (w *watcher) decide(s launch.StackSummary, now time.Time) []supervise.Event
 	line, fault := headline(v.Quiet, s), finalizeFault(s, len(j.Nodes), w.fault)
 	w.record(job.StackRecord{Time: now, Why: job.StacksOfHang, Quiet: v.Quiet, Summary: line, Likely: s.Likely, Fault: fault.Code, Report: s.Report})
 	if w.ends { // the cause of the job's end repeats the first line and the guess
-		fmt.Fprint(j.Env.Err, "mpiexec: what each rank waits for:\n"+strings.Replace(s.Text, "  likely: "+s.Likely+"\n", "", 1)+advice(fault))
+		fmt.Fprint(j.Env.Err, "mpiexec: what each rank waits for:\n"+s.Text+advice(fault))
 		if s.Likely != "" {
 			line += "; " + s.Likely
 		}
 		return []supervise.Event{supervise.Failure{Kind: supervise.NoProgress, Text: line}}
 	}
-	fmt.Fprint(j.Env.Err, "mpiexec: "+line+"\n"+s.Text+advice(fault)+"  to print the stacks of all ranks: mpijob status "+string(j.Plan.Job)+" --stacks\n")
+	fmt.Fprint(j.Env.Err, "mpiexec: "+line+"\n"+s.TextWithGuess+advice(fault)+"  to print the stacks of all ranks: mpijob status "+string(j.Plan.Job)+" --stacks\n")
 	return nil
 }
 

@@ -180,7 +180,7 @@ func (s *gathering) finish() {
 	}
 	if len(q.readers) > 0 {
 		whole := s.reportOf(q.report, nil)
-		summary := launch.StackSummary{Report: whole, Calls: tree.Calls(whole), Text: tree.Summarize(whole), Likely: tree.Likely(whole), Moved: q.moved, Computing: tree.Computing(whole)}
+		summary := launch.StackSummary{Report: whole, Calls: tree.Calls(whole), Text: tree.Summarize(whole, false), TextWithGuess: tree.Summarize(whole, true), Likely: tree.Likely(whole), Moved: q.moved, Computing: tree.Computing(whole)}
 		for _, read := range q.readers {
 			read(summary)
 		}

@@ -23,16 +23,16 @@ const (
 // Format returns the text of a report: its summary, and the call stacks of all ranks as a tree.
 func Format(r job.StackReport) string {
 	var b strings.Builder
-	b.WriteString(Summarize(r))
+	b.WriteString(Summarize(r, true))
 	main := mainThreads(r.Groups)
 	formatTree(&b, "call stacks of the main threads:", main)
 	formatTree(&b, "other threads:", r.Groups[len(main):])
 	return b.String()
 }
 
-// Summarize returns a line for each group of main threads, a guess about which ranks keep the others waiting, the
-// ranks that another process traces, and the notes of the report.
-func Summarize(r job.StackReport) string {
+// Summarize returns a line for each group of main threads, the ranks that another process traces, and the notes of the
+// report. If guess is true, it also says which ranks seem to keep the others waiting.
+func Summarize(r job.StackReport, guess bool) string {
 	var b strings.Builder
 	main := mainThreads(r.Groups)
 	var rows [][]string
@@ -45,7 +45,7 @@ func Summarize(r job.StackReport) string {
 	}
 	if call, alike := AllAlike(r.Groups); alike && call != "MPI_Finalize" && !strings.HasPrefix(call, "MPI_Init") {
 		fmt.Fprintf(&b, "  all ranks are in the same call at the same place in the program. If %s never returns, compare the arguments of the ranks (root, communicator, count), which mpiexec cannot read.\n", call)
-	} else if likely := Likely(r); likely != "" {
+	} else if likely := Likely(r); guess && likely != "" {
 		fmt.Fprintf(&b, "  likely: %s\n", likely)
 	}
 	if ranks := traced(r.Groups); len(ranks) > 0 {
