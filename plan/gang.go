@@ -81,22 +81,16 @@ func (s *candidate) gangsOnCPU() map[int]int {
 
 // cpusFullOfGangs returns how many CPUs of the node cannot be used by a further gang, because other gangs use every
 // turn on these CPUs.
-func (s *candidate) cpusFullOfGangs() (full int) {
+func (s *candidate) cpusFullOfGangs() int {
 	if s.Gang.Parties == 0 {
 		return 0
 	}
-	for _, cpu := range s.allCPUs() {
-		parties := make(map[int]bool)
-		for _, g := range s.GangCPUs {
-			if slices.Contains(g.CPUs, cpu) {
-				parties[g.Party] = true
-			}
-		}
-		if len(parties) >= s.Gang.Parties {
-			full++
-		}
+	gangs := s.gangsOnCPU()
+	cpus := slices.DeleteFunc(s.allCPUs(), func(cpu int) bool { return gangs[cpu] == 0 })
+	for party := range s.Gang.Parties {
+		cpus = slices.DeleteFunc(cpus, idset.Set(s.CPUsInTurns(party)).Has)
 	}
-	return full
+	return len(cpus)
 }
 
 // describeFullGangs returns the end of a sentence about the CPUs that a further gang cannot use. It returns "" if there
