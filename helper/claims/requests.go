@@ -80,7 +80,9 @@ func (w *Worker) ReceiveRequests(name string, id job.ID) {
 // a reason, the claims show that the job is suspended. While mpiexec itself is stopped, requests are refused at once.
 func (w *Worker) SetHold(why job.Hold, on bool) {
 	w.runTask(func() {
-		if w.holds[why] = on; !on {
+		if on {
+			w.holds[why] = true
+		} else {
 			delete(w.holds, why)
 		}
 		for _, groups := range []map[string]*ledger.HeldClaim{w.held, w.clusterHeld} {
@@ -267,7 +269,7 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 		case found && !listing: // such requests have no first reply
 			last = now
 		case last.State != "", look%4 == 3 && !dir.HasClaim(of):
-			return endedReply(a, last)
+			return endedReply(a)
 		case time.Now().After(deadline):
 			return refused(fmt.Sprintf("%s within %v", job.NoAnswerText, firstReplyTimeout))
 		}
@@ -281,7 +283,7 @@ func awaitReply(ctx context.Context, dir *ledger.Dir, a job.ControlRequest) *wir
 
 // endedReply returns the reply to a request if the job has ended without a final reply to it. The reply reports success
 // if the request was to end the job.
-func endedReply(a job.ControlRequest, reply job.ControlReply) *wire.ControlReply {
+func endedReply(a job.ControlRequest) *wire.ControlReply {
 	if a.Verb == job.VerbEnd {
 		return &wire.ControlReply{State: job.ReplyDone, Text: "the job has ended"}
 	}
