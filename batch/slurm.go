@@ -230,7 +230,7 @@ func groupNames(w Inputs, group int) slurmNames {
 }
 
 // readSlurmHosts returns the hosts of a Slurm job or step, with the tasks and CPUs of each host. If Slurm gives only
-// the CPUs of a host, the number of tasks is that of the CPUs divided by the CPUs of one task. If Slurm gives neither,
+// the CPUs of a host, the number of tasks is the number of CPUs divided by the CPUs of one task. If Slurm gives neither,
 // the host has one task.
 func (w Inputs) readSlurmHosts(names slurmNames) (a Allocation, err error) {
 	a.Source, a.Width = names.hostsVariable, 1

@@ -56,8 +56,8 @@ type Cluster struct {
 // the node on which the file is (rule SV-25).
 const ClusterFile = "/etc/remshell/cluster.toml"
 
-// IDs contains the functions that look up the IDs of users and groups. If a function returns an error for a name, the
-// name matches nobody.
+// IDs contains the functions that look up the IDs of users and groups. If a function returns an error for a name, no
+// user and no group matches the name.
 type IDs struct {
 	User, Group func(name string) (int, error) // return the number for a name
 }

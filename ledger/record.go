@@ -153,7 +153,7 @@ func encode(v any) ([]byte, error) {
 }
 
 // decodeClaim decodes a claim from the contents of a file with the given name and owner. It returns an error if the
-// contents cannot be those of a claim. It truncates long texts, and drops an unknown idle reason and impossible gang
+// contents are not a valid claim. It truncates long texts, and drops an unknown idle reason and impossible gang
 // data.
 func decodeClaim(name string, owner int, text []byte) (Claim, error) {
 	var c claimText

@@ -353,8 +353,8 @@ func noProgramError(appCount int, file string) *usererr.Error {
 }
 
 // inheritOptions combines the options on the command line with the defaults in rest (rules CLI-8, CLI-12 and CLI-13).
-// It returns the options of the job, and those of each app context. The latter include options from the first app
-// context and from global forms such as -genv.
+// It returns the options of the job, and the options of each app context. An app context also gets options from the first
+// app context and from global forms such as -genv.
 func inheritOptions(apps []scannedApp, rest []GivenOption) (job []GivenOption, appOptions [][]GivenOption, errs []error) {
 	addAll := func(into, given []GivenOption) []GivenOption {
 		for _, g := range given {

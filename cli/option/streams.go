@@ -126,7 +126,7 @@ type Output struct {
 func (o Output) String() string { return o.Text }
 
 // Combine merges two values. Each switch that is on in o or in overrides is on in the result. The label and the file
-// names are those of overrides, or those of o if overrides has none.
+// names come from overrides, or from o if overrides has none.
 func (o Output) Combine(overrides Output) Output {
 	return Output{
 		Tag: cmp.Or(overrides.Tag, o.Tag), Dir: cmp.Or(overrides.Dir, o.Dir), File: cmp.Or(overrides.File, o.File),

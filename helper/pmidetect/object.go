@@ -152,7 +152,7 @@ func (o *object) fileOffset(address uint64) uint64 {
 }
 
 // readName reads a string from the string table of a file. table is the offset of the string table in the file, and
-// offset is that of the string in the table.
+// offset is the offset of the string in the table.
 func readName(f io.ReaderAt, table, offset uint64) (string, error) {
 	if table == 0 || int64(table+offset) < 0 || table+offset < table {
 		return "", errDamaged

@@ -81,8 +81,8 @@ func (s sysvSegment) free() (freed bool, err error) {
 }
 
 /*
-free removes a file, unless it has changed since it was listed or another process holds it. To check the latter, free
-takes a write lease. The kernel grants one only if no other process has the file open or mapped. While the lease lasts,
+free removes a file, unless it has changed since it was listed or another process holds it. Before that, free
+takes a write lease, which the kernel grants only if no other process has the file open or mapped. While the lease lasts,
 a process that opens the file has to wait.
 
 	open --> the same file? --> lease --> still the same name? --> unlink --> close

@@ -11,8 +11,8 @@ import (
 )
 
 // MemoryFiles measures the memory of files that a job's processes hold: files made by memfd_create(2), and files in
-// /dev/shm. It remembers the latter, because they take memory even when no process holds them. The zero value is ready
-// to use.
+// /dev/shm. It remembers files in /dev/shm, because they take memory even when no process holds them. The zero value is
+// ready to use.
 type MemoryFiles struct {
 	seen map[fileNumber]time.Time // files in /dev/shm that the job has held, with their creation times
 }

@@ -184,8 +184,8 @@ func (s *Server) isRemoved(m *collective) bool {
 }
 
 // addCall lets a rank enter the fence, either at once or after the fences that earlier calls of the rank wait for. It
-// returns false if there are too many calls, or if the group has ended. The latter can happen if a child process
-// outlives its rank.
+// returns false if there are too many calls, or if the group has ended. A group can end before a call if a child
+// process outlives its rank.
 func (m *collective) addCall(call fenceCall) bool {
 	i := m.indexOf(call.client.group, call.client.rank.number)
 	if i < 0 {
